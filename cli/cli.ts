@@ -78,7 +78,7 @@ export async function run(
 }
 
 export function parser(place: Place, perform: (command: Command, input: Input) => Promise<void>): Parser {
-  const top = new Parser('cellar').description('Drives a Cellar: deploys apps and looks after them.');
+  const top = new Parser('cellar').description('Controls a Cellar: deploys and manages apps.');
   const output = { writeOut: place.out, writeErr: place.say };
   top.option('--version', 'print the version');
   // Subcommands inherit these settings.
@@ -131,7 +131,7 @@ async function confirm(place: Place, question: string, words: readonly string[])
   if (!place.isTerminal)
     throw new Stopped(
       'unconfirmed',
-      `${question} Nobody can be asked here, so nothing was done.`,
+      `${question} There is no terminal to confirm this, so nothing was done.`,
       `cellar ${words.map(typed).join(' ')} --yes`,
     );
   const { askYes } = await import('./ask.ts');

@@ -74,7 +74,7 @@ export function readText(file: string): string {
 export const sharedOptions = {
   json: { flags: '--json', summary: "print the API's answer as JSON" },
   app: { flags: '-a, --app <app>', summary: "the app; by default that of the folder's git remote `cellar`" },
-  yes: { flags: '-y, --yes', summary: 'do not ask' },
+  yes: { flags: '-y, --yes', summary: 'do not ask for confirmation' },
 } as const;
 
 export function optionsOf(command: Command): readonly Option[] {

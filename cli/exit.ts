@@ -4,20 +4,24 @@ import type { ErrorCode } from '../handlers/contract/errors.ts';
 
 /** All exit codes, with their meaning. docs/cli.md is made from this table. */
 export const exits = {
-  done: { code: 0, meaning: 'It was done.' },
+  done: { code: 0, meaning: 'The command succeeded.' },
   failed: {
     code: 1,
-    meaning: 'It failed, such as a deploy that did not go live or a push that was refused.',
+    meaning: 'The command failed, such as a deploy that did not go live or a push that was refused.',
   },
   usage: { code: 2, meaning: 'The command line is wrong, or the API refused an argument.' },
   signIn: { code: 3, meaning: 'There is no token, or the API refuses it.' },
   notFound: { code: 4, meaning: 'The named app, deploy or other thing does not exist.' },
   forbidden: { code: 5, meaning: 'The token lacks the permission, or a quota is used up.' },
-  conflict: { code: 6, meaning: 'It conflicts with the current state, such as a name that is taken.' },
+  conflict: {
+    code: 6,
+    meaning: 'The command conflicts with the current state, such as a name that is taken.',
+  },
   unavailable: { code: 7, meaning: 'The API cannot be reached, or failed.' },
   unconfirmed: {
     code: 8,
-    meaning: 'It would destroy something and was not confirmed: there was no terminal and no `--yes`.',
+    meaning:
+      'The command would destroy something and was not confirmed: there was no terminal and no `--yes`.',
   },
 } as const;
 export type Exit = keyof typeof exits;

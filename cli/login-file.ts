@@ -36,7 +36,7 @@ export function findLogin(env: Environment, root: string): Login {
   if (url === undefined)
     throw new Stopped(
       'unavailable',
-      `The Cellar of ${root} does not run, and no other one is named by CELLAR_URL or \`cellar login\`.`,
+      `The Cellar of ${root} does not run, and neither CELLAR_URL nor \`cellar login\` names another Cellar.`,
       `npm --prefix ${root} start`,
     );
   if (env.CELLAR_TOKEN) return login(url, env.CELLAR_TOKEN);
@@ -108,7 +108,11 @@ export function savedLogin(env: Environment): Saved | null {
   try {
     return JSON.parse(readFileSync(file, 'utf8')) as Saved;
   } catch {
-    throw new Stopped('signIn', `${file} is not what \`cellar login\` wrote.`, 'cellar login');
+    throw new Stopped(
+      'signIn',
+      `The file ${file} is damaged: it is not as \`cellar login\` wrote it.`,
+      'cellar login',
+    );
   }
 }
 

@@ -59,14 +59,18 @@ export async function authenticate(request: Request, context: KeyUse & { env: En
     return id === null ? { kind: 'runner' } : signedIn(env.DB, id);
   }
   const key = isApiKey(token) ? await findKey(env.DB, await hashOf(token)) : null;
-  if (key === null) throw new Problem('unauthorized', 'The bearer token is wrong.');
+  if (key === null)
+    throw new Problem(
+      'unauthorized',
+      'The bearer token is wrong: it is neither the runner token nor an API key of this Cellar.',
+    );
   return { kind: 'account', id: key.account_id, runs: false, key: usableKey(context, key) };
 }
 
 /** Returns the account that the holder of the runner token names. @throws {Problem} `unauthorized` when it was deleted */
 async function signedIn(db: D1Database, id: string): Promise<Actor> {
   const runs = await isAdmin(db, id);
-  if (runs === null) throw new Problem('unauthorized', 'The account was deleted.');
+  if (runs === null) throw new Problem('unauthorized', 'The account of this sign-in was deleted.');
   return { kind: 'account', id, runs, key: null };
 }
 
@@ -84,7 +88,10 @@ export async function authorize(
   const { needs } = operation;
   if (actor.kind === 'runner' || actor.runs) return false;
   if (needs === 'runner') {
-    throw new Problem('forbidden', 'This needs the runner token, or an admin who is signed in.');
+    throw new Problem(
+      'forbidden',
+      'This operation needs the runner token, or the sign-in of an admin of this Cellar.',
+    );
   }
   if (needs === 'account') {
     requireKeyFor(actor.key, operation, null);
@@ -104,10 +111,10 @@ export async function authorize(
  */
 export function requireRole(role: unknown, need: Role): Role {
   if (role !== 'view' && role !== 'push' && role !== 'admin') {
-    throw new Problem('forbidden', 'This key has no role on the app.');
+    throw new Problem('forbidden', 'The account of this API key has no role on the app.');
   }
   if (rank[role] < rank[need])
-    throw new Problem('forbidden', `This needs the role ${need}; yours is ${role}.`);
+    throw new Problem('forbidden', `This operation needs the role ${need} on the app; your role is ${role}.`);
   return role;
 }
 
@@ -117,7 +124,10 @@ export function requireRole(role: unknown, need: Role): Role {
  */
 export function requireOwnAccount(actor: Actor, account: string): void {
   if (actor.kind === 'account' && actor.id !== account)
-    throw new Problem('forbidden', 'An API key works for its own account; another needs the runner token.');
+    throw new Problem(
+      'forbidden',
+      'This operation works only for your own account; for another account, use the runner token.',
+    );
 }
 
 /**

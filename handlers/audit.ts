@@ -125,7 +125,7 @@ export async function record(
       outcome,
     });
   } catch (error) {
-    console.error(`request ${requestId}: ${operation} is not in the audit log: ${error}`);
+    console.error(`request ${requestId}: ${operation} could not be written to the audit log: ${error}`);
   }
 }
 
@@ -138,6 +138,6 @@ export async function recordRefusedSignIn(
   try {
     await insertRefusedSignIn(db, { at, account, email, address, details, outcome: code });
   } catch (error) {
-    console.error(`request ${requestId}: a refused sign-in is not in the audit log: ${error}`);
+    console.error(`request ${requestId}: a refused sign-in could not be written to the audit log: ${error}`);
   }
 }

@@ -102,6 +102,6 @@ function requireScope(key: KeyRights, needed: KeyScope, app: string | null): voi
   if (RANK[key.scope] < RANK[needed])
     throw new Problem(
       'forbidden',
-      `This needs an API key with the scope ${needed}; the scope of this one is ${key.scope}.`,
+      `This operation needs an API key with the scope ${needed}; this API key has the scope ${key.scope}.`,
     );
 }

@@ -24,7 +24,7 @@ export async function applyMigrations(
   const unknown = [...applied].filter((name) => !known.has(name));
   if (unknown.length > 0) {
     throw new NewerSchema(
-      `${database} was used by a newer Cellar (it has ${unknown.join(', ')}); start that one.`,
+      `${database} was used by a newer Cellar (it has ${unknown.join(', ')}); start that newer version.`,
     );
   }
   for (const { name, sql } of migrations) {

@@ -37,7 +37,7 @@ export function roleOf(
 /** Returns why a role is not sufficient; null when it is sufficient or unknown. */
 export function refusal(needs: Role, own: Role | null): string | null {
   if (own === null || ORDER.indexOf(own) >= ORDER.indexOf(needs)) return null;
-  return `This needs the role ${needs}; yours is ${own}. An administrator of the app can give you another.`;
+  return `This operation needs the role ${needs} on the app; your role is ${own}. An administrator of the app can give you another.`;
 }
 
 /** Whether the account has the role `needs` or a higher one; true while its role is unknown. Subscribes to the role. */

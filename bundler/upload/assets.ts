@@ -97,7 +97,8 @@ function pathFault(path: string): string | null {
   if (/[\u0000-\u001f\u007f\\]/.test(path)) return 'must not have control characters or backslashes';
   if (Buffer.byteLength(path) > PATH_BYTES) return `must have at most ${PATH_BYTES} bytes`;
   for (const part of path.slice(1).split('/')) {
-    if (part === '' || part === '.' || part === '..') return 'must not have an empty part, or . or ..';
+    if (part === '' || part === '.' || part === '..')
+      return 'must not have an empty part between two slashes, or . or ..';
     if (Buffer.byteLength(part) > NAME_BYTES) return `must have at most ${NAME_BYTES} bytes in each part`;
   }
   return null;

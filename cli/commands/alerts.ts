@@ -11,7 +11,7 @@ import { Stopped } from '../exit.ts';
 import { whole } from '../session.ts';
 import { ago, fields, plain, table } from '../show.ts';
 
-const alert = { name: 'alert', summary: 'its id, as `cellar alerts` lists it' } as const;
+const alert = { name: 'alert', summary: 'the id of the alert, as `cellar alerts` lists it' } as const;
 
 /** The options for thresholds. `flag` is the long flag, `name` its key in `Input`, `field` its name in the API. */
 const THRESHOLDS = THRESHOLD_NAMES.map((field) => {
@@ -46,22 +46,22 @@ export const alertCommands: readonly Command[] = [
           each.firing.join(' '),
           each.on.join(' '),
         ]),
-        'There are none. Next: cellar alerts set https://example.com/hook',
+        'The app has no alerts. Next: cellar alerts set https://example.com/hook',
       ),
   }),
   command({
     words: 'alerts set',
-    summary: 'Makes an alert to a webhook or an e-mail address, or changes the one of --alert',
+    summary: 'Makes an alert to a webhook or an e-mail address, or changes the alert that --alert names',
     ofApp: true,
     arguments: [
       {
         name: 'to',
-        summary: 'https://…, or an e-mail address; left out, it does not change',
+        summary: 'https://…, or an e-mail address; left out, the address of the alert does not change',
         optional: true,
       },
     ],
     options: [
-      { flags: '--alert <alert>', summary: 'the alert to change, by its id' },
+      { flags: '--alert <alert>', summary: 'the id of the alert to change; left out, a new alert is made' },
       {
         flags: '--on <kinds>',
         summary: `the events that it reports, separated by commas: ${ALERT_KINDS.join(',')}`,
@@ -98,7 +98,7 @@ export const alertCommands: readonly Command[] = [
   }),
   command({
     words: 'alerts test',
-    summary: 'Sends a test message, and says how it was answered',
+    summary: 'Sends a test message, and prints the response of the webhook or mail server',
     ofApp: true,
     arguments: [alert],
     examples: ['alerts test 1m80abcdefghjkmn'],
@@ -106,10 +106,11 @@ export const alertCommands: readonly Command[] = [
     run: async (session, { alert: alert_id }) => {
       const sent = await session.call('alerts.test', { id: session.app(), alert_id: String(alert_id) });
       if (sent.error !== null)
-        throw new Stopped('failed', `The test was not delivered: ${plain(sent.error)}`);
+        throw new Stopped('failed', `The test message was not delivered: ${plain(sent.error)}`);
       return sent;
     },
-    show: ({ status }) => (status === null ? 'The mail server took it' : `The webhook answered ${status}`),
+    show: ({ status }) =>
+      status === null ? 'The mail server accepted the test message' : `The webhook answered ${status}`,
   }),
   command({
     words: 'alerts delete',

@@ -13,11 +13,11 @@ export const appCommands: readonly Command[] = [
   command({
     words: 'create',
     summary: 'Makes an app',
-    arguments: [{ name: 'slug', summary: 'its name, which is part of its address' }],
+    arguments: [{ name: 'slug', summary: 'the name of the app, which is part of its address' }],
     options: [
       {
         flags: '--storage <place>',
-        summary: "where it keeps its data; by default the host's RUNNER_STORAGE",
+        summary: "where the app keeps its data; by default the host's RUNNER_STORAGE",
         choices: STORAGE,
       },
     ],
@@ -35,7 +35,7 @@ export const appCommands: readonly Command[] = [
     options: [
       {
         flags: '--dispatch-namespace <name>',
-        summary: 'the scripts of this dispatch namespace instead; * for those of all',
+        summary: 'the scripts of this dispatch namespace instead of apps; * for the scripts of all',
       },
     ],
     examples: ['list', 'list --json', 'list --dispatch-namespace customers'],
@@ -85,7 +85,9 @@ export const appCommands: readonly Command[] = [
       const app = await session.call('apps.get', { id: session.app() });
       if (session.place.isTerminal) {
         const browser = spawn('xdg-open', [app.url], { stdio: 'ignore', detached: true });
-        browser.on('error', () => session.place.say('There is no xdg-open to open it with.\n'));
+        browser.on('error', () =>
+          session.place.say('No browser was opened, because the program xdg-open is missing.\n'),
+        );
         browser.unref();
       }
       return app;
@@ -128,7 +130,8 @@ export const appCommands: readonly Command[] = [
     options: [
       {
         flags: '--page <file>',
-        summary: "HTML of up to 64 KiB, kept for later; `default`: Cellar's own page",
+        summary:
+          "a file with the HTML of the page, up to 64 KiB, which is kept for later; `default`: Cellar's own page",
       },
     ],
     examples: ['maintenance on', 'maintenance on --page maintenance.html'],
@@ -162,7 +165,7 @@ export const appCommands: readonly Command[] = [
   }),
   command({
     words: 'rename',
-    summary: 'Gives an app another name: its address and its remote change, its data stays',
+    summary: 'Renames an app: its address and its git remote change, its data stays',
     ofApp: true,
     arguments: [{ name: 'slug', summary: 'the new name' }],
     examples: ['rename store --app shop'],
@@ -202,8 +205,8 @@ export const appCommands: readonly Command[] = [
     words: 'undelete',
     summary:
       'Brings back an app that was deleted in the last 7 days, with its data, code, secrets and free domains',
-    arguments: [{ name: 'app', summary: 'the name that it had, or its id' }],
-    options: [{ flags: '--name <slug>', summary: 'another name for it, if the old one is taken' }],
+    arguments: [{ name: 'app', summary: 'the former name of the app, or its id' }],
+    options: [{ flags: '--name <slug>', summary: 'a new name for the app, if its former name is taken' }],
     examples: ['undelete shop', 'undelete shop --name shop-2'],
     answers: 'apps.undelete',
     run: (session, { app, name }) =>

@@ -32,10 +32,14 @@ export const cronCommands: readonly Command[] = [
   }),
   command({
     words: 'crons run',
-    summary: 'Runs a cron now; a sleeping app stays asleep',
+    summary: 'Runs a cron now; a sleeping app also runs the cron, and stays asleep',
     ofApp: true,
     arguments: [
-      { name: 'cron', summary: 'its expression; not needed for an app with one cron', optional: true },
+      {
+        name: 'cron',
+        summary: 'the expression of the cron; not needed for an app with one cron',
+        optional: true,
+      },
     ],
     examples: ['crons run "*/5 * * * *"'],
     answers: 'crons.run',
@@ -46,7 +50,10 @@ export const cronCommands: readonly Command[] = [
     },
     show: ({ outcome, duration_ms, error, trace_id }) =>
       fields([
-        ['outcome', outcome === 'running' ? 'still running; `cellar crons` shows its end' : status(outcome)],
+        [
+          'outcome',
+          outcome === 'running' ? 'still running; `cellar crons` shows its result later' : status(outcome),
+        ],
         ['took', duration_ms === null ? null : `${duration_ms} ms`],
         ['error', error && plain(error)],
         ['trace', trace_id],
@@ -60,7 +67,9 @@ async function onlyCron(session: Parameters<Command['run']>[0], id: string): Pro
   if (only !== undefined && others.length === 0) return only.cron;
   throw new Stopped(
     'usage',
-    only === undefined ? 'The live release has no crons.' : 'The app has several crons: say which to run.',
+    only === undefined
+      ? 'The live release has no crons.'
+      : 'The app has several crons: give the expression of the cron to run.',
     'cellar crons',
   );
 }

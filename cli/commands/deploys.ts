@@ -21,7 +21,7 @@ const NEWEST = 20;
 const LAST_LINES = 20;
 /** Statuses of deploys that do not serve. If all deploys of the pushed commit have one of them, it is deployed again. */
 const ENDED: Deploy['status'][] = ['replaced', 'superseded', 'cancelled'];
-const DEPLOY = { name: 'deploy', summary: 'its id, as `cellar deploys` lists it' };
+const DEPLOY = { name: 'deploy', summary: 'the id of the deploy, as `cellar deploys` lists it' };
 
 export const deployCommands: readonly Command[] = [
   command({
@@ -33,12 +33,12 @@ export const deployCommands: readonly Command[] = [
       {
         flags: '--upload',
         summary:
-          'bundles it on this machine and sends that, with changes that are not committed; it needs no git',
+          'bundles the folder on this machine and uploads the result, with changes that are not committed; needs no git',
       },
       {
         flags: '--dir <folder>',
         summary:
-          'deploys a built folder, such as dist, as a static site without a configuration; it needs no git',
+          'deploys a built folder, such as dist, as a static site without a configuration; needs no git',
       },
       {
         flags: '--ref <ref>',
@@ -100,7 +100,7 @@ export const deployCommands: readonly Command[] = [
   }),
   command({
     words: 'cancel',
-    summary: 'Ends a deploy that waits or builds; what served before it still serves',
+    summary: 'Cancels a deploy that is queued or building; the live release does not change',
     ofApp: true,
     arguments: [DEPLOY],
     examples: ['cancel 0f9q2t6m8r4kx1zb'],
@@ -177,8 +177,8 @@ export const deployCommands: readonly Command[] = [
     summary: 'Lets two versions share the requests of an app without stored data, or gives one all of them',
     ofApp: true,
     arguments: [
-      { name: 'version', summary: 'its id and percentage, such as `0f9q2t6m8r4kx1zb@90`' },
-      { name: 'other', summary: 'those of the other version', optional: true },
+      { name: 'version', summary: 'the id and percentage of a version, such as `0f9q2t6m8r4kx1zb@90`' },
+      { name: 'other', summary: 'the id and percentage of the other version', optional: true },
     ],
     examples: ['split set 0f9q2t6m8r4kx1zb@90 0f9q2t8d3v7ny5wc@10', 'split set 0f9q2t8d3v7ny5wc@100'],
     answers: 'split.set',
@@ -245,7 +245,11 @@ export async function finished(
     }
     if (deploy.status !== 'queued' && deploy.status !== 'building') return deploy;
     if (Date.now() > deadline)
-      throw new Stopped('failed', `The deploy ${deploy.id} does not end.`, 'cellar deploys');
+      throw new Stopped(
+        'failed',
+        `The deploy ${deploy.id} did not end in time. It is still ${deploy.status}.`,
+        'cellar deploys',
+      );
     await sleep(POLL_MS, undefined, { signal: session.place.signal });
     deploy = await session.call('deploys.get', { id, deploy_id: begun.id });
   }
@@ -264,13 +268,17 @@ export async function succeeded(
   { isLogShown = false } = {},
 ): Promise<Deploy> {
   if (deploy.status === 'live' || deploy.status === 'replaced') {
-    session.place.say(`${app.url} serves it\n`);
+    session.place.say(`The deploy is live at ${app.url}\n`);
     return deploy;
   }
   if (deploy.status === 'cancelled')
     throw new Stopped('failed', 'The deploy was cancelled.', 'cellar redeploy');
   if (deploy.status === 'superseded')
-    throw new Stopped('failed', 'A newer push came before this one was built.', 'cellar deploys');
+    throw new Stopped(
+      'failed',
+      'The deploy was not built, because a newer push came first.',
+      'cellar deploys',
+    );
   if (!isLogShown) {
     const { log } = await session.call('deploys.log', { id: app.id, deploy_id: deploy.id });
     session.place.say(`${log.trimEnd().split('\n').slice(-LAST_LINES).join('\n')}\n`);
@@ -294,5 +302,5 @@ async function releaseBefore(session: Session, app: App): Promise<string> {
   const live = items.findIndex(({ id }) => id === app.live_deploy_id);
   const earlier = items.slice(live + 1).find((deploy) => deploy.can_roll_back);
   if (earlier !== undefined) return earlier.id;
-  throw new Stopped('notFound', 'There is no earlier release to go back to.', 'cellar deploys');
+  throw new Stopped('notFound', 'The app has no earlier release to roll back to.', 'cellar deploys');
 }

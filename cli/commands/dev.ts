@@ -13,13 +13,13 @@ import type { Session } from '../session.ts';
 export const devCommand: Command = textCommand({
   words: 'dev',
   summary:
-    "Serves the folder's app on this machine as it will run in production, and again at each save; it needs no running Cellar",
+    "Serves the folder's app on this machine as in production, and reloads the app at each save; needs no running Cellar",
   options: [
     {
       flags: '--port <port>',
       summary: 'where it answers, on localhost; 8787 by default, 0 for any that is free',
     },
-    { flags: '--inspect [port]', summary: 'lets a debugger in, on localhost; 9229 by default' },
+    { flags: '--inspect [port]', summary: 'accepts a debugger on localhost; by default at port 9229' },
     {
       flags: '--remote-data',
       summary: 'starts with a copy of the data of the deployed app',
@@ -53,7 +53,8 @@ export const devCommand: Command = textCommand({
     // A terminal sends Ctrl-C to the child too. A SIGINT to this process alone must be passed on.
     place.signal.addEventListener('abort', () => child.kill('SIGTERM'));
     const [code] = (await once(child, 'exit')) as [number | null];
-    if (code !== 0 && !place.signal.aborted) throw new Stopped('failed', 'Nothing is served.');
+    if (code !== 0 && !place.signal.aborted)
+      throw new Stopped('failed', 'The app is not served. The lines above say why.');
     return '';
   },
 });
@@ -62,7 +63,7 @@ export const devCommand: Command = textCommand({
 async function copyOf(session: Session): Promise<ReadableStream<Uint8Array>> {
   const { login, place } = session;
   const { id, slug } = await session.call('apps.get', { id: session.app() });
-  place.say(`Copying what ${slug} keeps\n`);
+  place.say(`Copying the data of ${slug}\n`);
   const response = await fetch(`${login.url}/v1/apps/${id}/storage/copy`, {
     headers: { authorization: `Bearer ${login.token}` },
     signal: place.signal,

@@ -18,7 +18,7 @@ export const localCommands: readonly Command[] = [
   command({
     words: 'login',
     summary:
-      'Keeps the address of a Cellar and a token for it, also for git if it is an API key; without a terminal the token is read from standard input',
+      'Saves the address of a Cellar and a token for it; git also uses the token if it is an API key. Without a terminal, the token is read from standard input',
     arguments: [
       { name: 'url', summary: "the API's address, such as https://api.apps.example.com", optional: true },
     ],
@@ -30,7 +30,7 @@ export const localCommands: readonly Command[] = [
       const me = await client.call('accounts.me', {});
       const { place } = session;
       const git = isKey(token) ? (gitBeside(url) ?? (await gitOfApps(client))) : null;
-      place.say(`Kept in ${keepLogin(place.env, { url, token, ...(git !== null && { git }) })}\n`);
+      place.say(`Saved in ${keepLogin(place.env, { url, token, ...(git !== null && { git }) })}\n`);
       if (git !== null && installHelper(place, git)) place.say(`git uses this key for ${git}\n`);
       else if (!isKey(token)) place.say('git needs an API key: `cellar keys create` makes one\n');
       return me;
@@ -46,7 +46,7 @@ export const localCommands: readonly Command[] = [
     summary:
       'Links the folder to an app, which is created if it is missing: a git remote, and a Wrangler configuration',
     arguments: [{ name: 'slug', summary: "the app; the project's name by default", optional: true }],
-    options: [{ flags: '--print', summary: 'print what to do instead; nothing is changed' }],
+    options: [{ flags: '--print', summary: 'only print the commands to run, and change nothing' }],
     examples: ['init', 'init shop --print'],
     answers: 'git.remote',
     run: async (session, input) => {

@@ -12,7 +12,10 @@ type Levels = 'debug' | 'info' | 'warn' | 'error';
 const LINES = 100;
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 const statuses = ['open', 'resolved', 'ignored'] as const;
-const fingerprint = { name: 'fingerprint', summary: 'its fingerprint, as `cellar errors` lists it' };
+const fingerprint = {
+  name: 'fingerprint',
+  summary: 'the fingerprint of the error, as `cellar errors` lists it',
+};
 
 export const logCommands: readonly Command[] = [
   command({
@@ -20,10 +23,10 @@ export const logCommands: readonly Command[] = [
     summary: "Prints the end of an app's log, oldest line first",
     ofApp: true,
     options: [
-      { flags: '-f, --follow', summary: 'go on with the lines that come' },
-      { flags: '-n, --lines <count>', summary: `how many lines; ${LINES} by default, 200 at most` },
-      { flags: '--level <level>', summary: 'lines of this level or above', choices: levels },
-      { flags: '--search <text>', summary: 'lines with this text' },
+      { flags: '-f, --follow', summary: 'keep printing new lines as the app prints them' },
+      { flags: '-n, --lines <count>', summary: `number of lines; ${LINES} by default, 200 at most` },
+      { flags: '--level <level>', summary: 'only lines of this level or above', choices: levels },
+      { flags: '--search <text>', summary: 'only lines with this text' },
       { flags: '--preview <name>', summary: "the log of this preview in place of the app's" },
     ],
     examples: ['logs', 'logs -f --level warn', 'logs --search checkout --json'],
@@ -61,8 +64,12 @@ export const logCommands: readonly Command[] = [
     summary: 'Lists grouped errors, most recent first',
     ofApp: true,
     options: [
-      { flags: '--status <status>', summary: 'those in this status; open by default', choices: statuses },
-      { flags: '--preview <name>', summary: "those of this preview in place of the app's" },
+      {
+        flags: '--status <status>',
+        summary: 'only errors with this status; by default open',
+        choices: statuses,
+      },
+      { flags: '--preview <name>', summary: "the errors of this preview in place of the app's" },
     ],
     examples: ['errors', 'errors --status resolved'],
     answers: 'errors.list',
@@ -82,7 +89,7 @@ export const logCommands: readonly Command[] = [
           error.place ?? '-',
           `${error.kind}: ${firstLine(error.message)}`,
         ]),
-        'There are none.',
+        'There are no errors with this status.',
       ),
   }),
   command({
@@ -159,7 +166,7 @@ async function follow(
 function countOf(text: string | undefined): number {
   if (text === undefined) return LINES;
   if (/^[1-9]\d{0,2}$/.test(text) && Number(text) <= 200) return Number(text);
-  throw new Stopped('usage', '--lines takes a number from 1 to 200.', 'cellar logs --help');
+  throw new Stopped('usage', '--lines must be a number from 1 to 200.', 'cellar logs --help');
 }
 
 function shownLine(line: LogLine): string {

@@ -5,7 +5,7 @@ import { whole } from '../session.ts';
 import { ago, fields, firstLine, plain, shownDeploy, status, table } from '../show.ts';
 import { finished, succeeded } from './deploys.ts';
 
-const name = { name: 'preview', summary: 'its name, as `cellar previews` lists it' } as const;
+const name = { name: 'preview', summary: 'the name of the preview, as `cellar previews` lists it' } as const;
 
 export const previewCommands: readonly Command[] = [
   command({
@@ -29,13 +29,13 @@ export const previewCommands: readonly Command[] = [
           plain(firstLine(preview.deploy?.message ?? '')),
           preview.url,
         ]),
-        'There are none. Next: cellar previews on, then push a branch; or wrangler versions upload',
+        'The app has no previews. Next: cellar previews on, then push a branch; or wrangler versions upload',
       ),
   }),
   command({
     words: 'previews get',
     summary:
-      'Shows the settings of previews: whether pushes to other branches make them, their storage and variables',
+      'Shows the settings of previews: whether pushes to branches other than main make previews, how their storage starts, and the overrides of their variables',
     ofApp: true,
     examples: ['previews get'],
     answers: 'previews.get',
@@ -45,7 +45,7 @@ export const previewCommands: readonly Command[] = [
   command({
     words: 'previews on',
     summary:
-      "Makes previews from pushes to other branches; their storage starts empty, or as a copy of the app's",
+      "Makes previews of pushes to branches other than main; their storage starts empty, or as a copy of the app's",
     ofApp: true,
     options: [{ flags: '--copy', summary: "start with a copy of the app's storage" }],
     examples: ['previews on', 'previews on --copy'],
@@ -60,7 +60,8 @@ export const previewCommands: readonly Command[] = [
   }),
   command({
     words: 'previews off',
-    summary: 'Has pushes to other branches make no previews; those that are there stay for their week',
+    summary:
+      'Stops making previews of pushes to other branches; existing previews stay for 7 days after their last push',
     ofApp: true,
     examples: ['previews off'],
     answers: 'previews.set',
@@ -80,7 +81,8 @@ export const previewCommands: readonly Command[] = [
   }),
   command({
     words: 'previews promote',
-    summary: 'Deploys what a preview shows to its app, and waits. If the deploy fails, the exit code is 1',
+    summary:
+      'Deploys the release of a preview to its app, and waits. If the deploy fails, the exit code is 1',
     ofApp: true,
     arguments: [name],
     examples: ['previews promote feature-login'],

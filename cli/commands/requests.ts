@@ -8,7 +8,10 @@ const LINES = 50;
 const RANGE_HOURS = 24;
 const MOST_HOURS = 720;
 const starts = ['cold', 'warm'] as const;
-const ofHours = { flags: '--hours <count>', summary: `how far back; ${RANGE_HOURS} by default` };
+const ofHours = {
+  flags: '--hours <count>',
+  summary: `how many hours to look back; ${RANGE_HOURS} by default`,
+};
 
 export const requestCommands: readonly Command[] = [
   command({
@@ -16,10 +19,10 @@ export const requestCommands: readonly Command[] = [
     summary: 'Lists requests of the last 24 hours, newest first',
     ofApp: true,
     options: [
-      { flags: '-n, --lines <count>', summary: `how many; ${LINES} by default, 200 at most` },
-      { flags: '--status <status>', summary: 'those with this status, such as 404 or 5xx' },
-      { flags: '--method <method>', summary: 'those with this method' },
-      { flags: '--path <text>', summary: 'those whose path contains this text' },
+      { flags: '-n, --lines <count>', summary: `number of requests; ${LINES} by default, 200 at most` },
+      { flags: '--status <status>', summary: 'only requests with this status, such as 404 or 5xx' },
+      { flags: '--method <method>', summary: 'only requests with this method' },
+      { flags: '--path <text>', summary: 'only requests whose path contains this text' },
       { flags: '--slower <ms>', summary: 'only requests that took at least this many milliseconds' },
       {
         flags: '--start <start>',
@@ -53,14 +56,16 @@ export const requestCommands: readonly Command[] = [
           each.trace_id,
           `${each.method} ${plain(each.path)}${each.skipped > 0 ? ` (${each.skipped} before it left out)` : ''}`,
         ]),
-        'There are none.',
+        'There are no such requests.',
       ),
   }),
   command({
     words: 'trace',
-    summary: 'Shows what a request waited for',
+    summary: 'Shows the calls that a request waited for, such as queries',
     ofApp: true,
-    arguments: [{ name: 'trace', summary: 'the id of its trace, as `cellar requests` lists it' }],
+    arguments: [
+      { name: 'trace', summary: 'the id of the trace of the request, as `cellar requests` lists it' },
+    ],
     examples: ['trace 0af7651916cd43dd8448eb211c80319c'],
     answers: 'traces.get',
     run: (session, input) => session.call('traces.get', { id: session.app(), trace_id: String(input.trace) }),
@@ -133,7 +138,7 @@ function shownTrace({ spans, calls }: Result<'traces.get'>): string {
       plain(handler),
       plain(detail ?? '-'),
     ]),
-    'Nothing is known of what it waited for.',
+    'No calls of this request were recorded.',
   );
   return [...requests, waits].join('\n');
 }
@@ -143,5 +148,5 @@ function wholeNumber(input: Input, name: string, most: number): number | undefin
   const text = textOf(input, name);
   if (text === undefined) return undefined;
   if (/^[1-9]\d{0,8}$/.test(text) && Number(text) <= most) return Number(text);
-  throw new Stopped('usage', `--${name} takes a number from 1 to ${most}.`, 'cellar requests --help');
+  throw new Stopped('usage', `--${name} must be a number from 1 to ${most}.`, 'cellar requests --help');
 }

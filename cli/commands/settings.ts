@@ -41,7 +41,7 @@ export function listCommand<Item>({
       table(
         columns.map(([head]) => head),
         items.map((item) => columns.map(([, shown]) => shown(item))),
-        'There are none.',
+        'The list is empty.',
       ),
   } as unknown as Command;
 }
@@ -49,7 +49,7 @@ export function listCommand<Item>({
 export const settingCommands: readonly Command[] = [
   listCommand({
     words: 'env list',
-    summary: 'Lists the build variables: those of install and build',
+    summary: 'Lists the build variables: environment variables of the install and build commands',
     examples: ['env', 'env list --app shop'],
     answers: 'env.list',
     read: (session, asked) => session.call('env.list', asked),
@@ -61,9 +61,9 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'env set',
-    summary: 'Sets a build variable, for install and build from the next deploy on',
+    summary: 'Sets a build variable, which install and build commands get from the next deploy on',
     ofApp: true,
-    arguments: [{ name: 'name', summary: 'the name' }, value],
+    arguments: [{ name: 'name', summary: 'the name of the build variable' }, value],
     examples: ['env set NPM_TOKEN npm_123', 'env set NPM_TOKEN < token'],
     answers: 'env.set',
     run: async (session, input) =>
@@ -78,7 +78,7 @@ export const settingCommands: readonly Command[] = [
     words: 'env delete',
     summary: 'Removes a build variable, from the next deploy on',
     ofApp: true,
-    arguments: [{ name: 'name', summary: 'the name' }],
+    arguments: [{ name: 'name', summary: 'the name of the build variable' }],
     examples: ['env delete NPM_TOKEN'],
     answers: 'env.delete',
     run: (session, { name }) => session.call('env.delete', { id: session.app(), name: String(name) }),
@@ -96,9 +96,9 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'secrets set',
-    summary: 'Sets a secret; an app that runs has it at once',
+    summary: 'Sets a secret; a running app is restarted with the secret at once',
     ofApp: true,
-    arguments: [{ name: 'name', summary: 'the name' }, value],
+    arguments: [{ name: 'name', summary: 'the name of the secret' }, value],
     examples: ['secrets set STRIPE_KEY < key'],
     answers: 'secrets.set',
     run: async (session, input) =>
@@ -113,7 +113,7 @@ export const settingCommands: readonly Command[] = [
     words: 'secrets delete',
     summary: 'Deletes a secret',
     ofApp: true,
-    arguments: [{ name: 'name', summary: 'the name' }],
+    arguments: [{ name: 'name', summary: 'the name of the secret' }],
     examples: ['secrets delete STRIPE_KEY --yes'],
     answers: 'secrets.delete',
     destroys: ({ name }) => `Delete the secret ${name}? Its value cannot be read back.`,
@@ -134,7 +134,8 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'domains add',
-    summary: 'Attaches a hostname; it is served once its DNS points here or names the app',
+    summary:
+      'Attaches a hostname to an app; Cellar serves the hostname once its DNS points to this Cellar, or a TXT record names the app',
     ofApp: true,
     arguments: [{ name: 'hostname', summary: 'such as shop.example.com' }],
     examples: ['domains add shop.example.com'],
@@ -146,7 +147,7 @@ export const settingCommands: readonly Command[] = [
         ? `${hostname} is served`
         : [
             `${hostname} is not served yet. ${plain(reason ?? '')}`,
-            'Set one of these records; it is looked up every minute:',
+            'Set one of these DNS records; Cellar looks them up every minute:',
             ...records.map(({ type, name, value }) => `  ${name}  ${type}  ${value}`),
           ].join('\n'),
   }),
@@ -157,7 +158,7 @@ export const settingCommands: readonly Command[] = [
     arguments: [{ name: 'hostname', summary: 'such as shop.example.com' }],
     examples: ['domains remove shop.example.com --yes'],
     answers: 'domains.remove',
-    destroys: ({ hostname }) => `Serve ${hostname} no longer?`,
+    destroys: ({ hostname }) => `Stop serving ${hostname}?`,
     run: (session, { hostname }) =>
       session.call('domains.remove', { id: session.app(), hostname: String(hostname) }),
   }),
@@ -174,7 +175,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'mail set',
-    summary: "Gives the messages to an address to the app's email() handler",
+    summary: "Delivers messages to an e-mail address to the app's email() handler",
     ofApp: true,
     arguments: [address],
     examples: ['mail set info@shop.example.com', "mail set '*@shop.example.com'"],
@@ -185,7 +186,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'mail delete',
-    summary: 'Takes an e-mail address from an app; messages to it are refused',
+    summary: 'Removes an e-mail address from an app; Cellar then refuses messages to the address',
     ofApp: true,
     arguments: [address],
     examples: ['mail delete info@shop.example.com --yes'],
@@ -207,7 +208,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'tcp set',
-    summary: "Gives the connections to a TCP port to the app's connect() handler",
+    summary: "Passes connections to a TCP port to the app's connect() handler",
     ofApp: true,
     arguments: [port],
     examples: ['tcp set 20000'],
@@ -217,7 +218,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'tcp delete',
-    summary: 'Takes a TCP port from an app; new connections to it are reset',
+    summary: 'Removes a TCP port from an app; Cellar then resets new connections to the port',
     ofApp: true,
     arguments: [port],
     examples: ['tcp delete 20000 --yes'],
@@ -228,7 +229,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'limits get',
-    summary: "Shows an app's limits on requests",
+    summary: 'Shows how many requests per minute an app accepts',
     ofApp: true,
     examples: ['limits'],
     answers: 'limits.get',
@@ -237,11 +238,12 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'limits set',
-    summary: "Sets an app's limits, in requests a minute; 0: no limit, `default`: this Cellar's",
+    summary:
+      'Sets how many requests per minute an app accepts; 0: no limit; `default`: the default of this Cellar',
     ofApp: true,
     options: [
-      { flags: '--client-rpm <count>', summary: 'of one visitor' },
-      { flags: '--app-rpm <count>', summary: 'of all visitors together' },
+      { flags: '--client-rpm <count>', summary: 'maximum requests per minute from one visitor' },
+      { flags: '--app-rpm <count>', summary: 'maximum requests per minute from all visitors together' },
     ],
     examples: ['limits set --client-rpm 600 --app-rpm default'],
     answers: 'limits.set',
@@ -255,7 +257,7 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'builds get',
-    summary: 'Shows where in its repository an app is, how it is built, and which pushes deploy it',
+    summary: 'Shows the root directory and the build commands of an app, and which pushes deploy it',
     ofApp: true,
     examples: ['builds'],
     answers: 'builds.get',
@@ -264,20 +266,27 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'builds set',
-    summary: 'Sets where an app is, how it is built, and which pushes deploy it; `default`: detected',
+    summary:
+      'Sets the root directory and the build commands of an app, and which pushes deploy it; `default`: detected',
     ofApp: true,
     options: [
-      { flags: '--root-directory <folder>', summary: 'its folder in the repository' },
-      { flags: '--install-command <command>', summary: 'installs the packages, in that folder' },
-      { flags: '--build-command <command>', summary: 'builds, in that folder' },
+      { flags: '--root-directory <folder>', summary: 'the folder of the app in the repository' },
+      {
+        flags: '--install-command <command>',
+        summary: 'command that installs the packages, in the root directory',
+      },
+      { flags: '--build-command <command>', summary: 'command that builds, in the root directory' },
       {
         flags: '--release-command <command>',
-        summary: 'runs after the build, before the new version is live; `default`: nothing runs',
+        summary: 'command that runs after the build, before the new version is live; `default`: nothing runs',
       },
-      { flags: '--output-directory <folder>', summary: 'the static files, from that folder' },
+      {
+        flags: '--output-directory <folder>',
+        summary: 'the folder of the static files, relative to the root directory',
+      },
       {
         flags: '--deploy-on <what>',
-        summary: 'main: each push to main; tags: the highest version; or manual',
+        summary: 'main: each push to main; tags: the pushed tag with the highest version; manual: no push',
       },
     ],
     examples: [
@@ -301,7 +310,7 @@ export const settingCommands: readonly Command[] = [
   }),
   listCommand({
     words: 'collaborators list',
-    summary: 'Lists who else may work on an app',
+    summary: 'Lists the collaborators of an app, with their roles',
     examples: ['collaborators'],
     answers: 'collaborators.list',
     read: (session, asked) => session.call('collaborators.list', asked),
@@ -316,8 +325,8 @@ export const settingCommands: readonly Command[] = [
     summary: 'Sets the role of an account on an app',
     ofApp: true,
     arguments: [
-      { name: 'account', summary: "the account's id" },
-      { name: 'role', summary: 'its permissions', choices: roles },
+      { name: 'account', summary: 'the id of the account' },
+      { name: 'role', summary: 'the permissions of the account on the app', choices: roles },
     ],
     examples: ['collaborators set 0f9q2t6m8r4kx1zb push'],
     answers: 'collaborators.set',
@@ -331,12 +340,12 @@ export const settingCommands: readonly Command[] = [
   }),
   command({
     words: 'collaborators remove',
-    summary: "Takes an account's role on an app",
+    summary: "Removes an account's role on an app",
     ofApp: true,
-    arguments: [{ name: 'account', summary: "the account's id" }],
+    arguments: [{ name: 'account', summary: 'the id of the account' }],
     examples: ['collaborators remove 0f9q2t6m8r4kx1zb --yes'],
     answers: 'collaborators.remove',
-    destroys: ({ account }) => `Take the role of the account ${account}?`,
+    destroys: ({ account }) => `Remove the role of the account ${account}?`,
     run: (session, { account }) =>
       session.call('collaborators.remove', { id: session.app(), account: String(account) }),
   }),

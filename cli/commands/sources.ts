@@ -9,7 +9,8 @@ const MODES = ['main', 'tags', 'manual'] as const;
 export const sourceCommands: readonly Command[] = [
   command({
     words: 'source get',
-    summary: 'Shows the repository elsewhere that is deployed, its deploy key and its last deliveries',
+    summary:
+      'Shows the connected repository of an app, its deploy key and the last deliveries of its webhook',
     ofApp: true,
     examples: ['source', 'source get --app shop'],
     answers: 'source.get',
@@ -25,11 +26,23 @@ export const sourceCommands: readonly Command[] = [
     words: 'source connect',
     summary: 'Deploys the app from a repository on GitHub, GitLab, Forgejo, Gitea or another Git host',
     ofApp: true,
-    arguments: [{ name: 'url', summary: 'https://host/path, or git@host:path, which needs the deploy key' }],
+    arguments: [
+      {
+        name: 'url',
+        summary: 'the repository: https://host/path, or git@host:path, which needs the deploy key',
+      },
+    ],
     options: [
-      { flags: '--branch <branch>', summary: 'the branch; by default main' },
-      { flags: '--deploy-on <what>', summary: 'main: each commit; tags: the highest version; or manual' },
-      { flags: '--poll <minutes>', summary: 'look for pushes this often, where no webhook reaches Cellar' },
+      { flags: '--branch <branch>', summary: 'the branch to deploy; by default main' },
+      {
+        flags: '--deploy-on <what>',
+        summary:
+          'main: each commit of the branch; tags: the tag with the highest version; manual: only `cellar source sync`',
+      },
+      {
+        flags: '--poll <minutes>',
+        summary: 'minutes between two checks for pushes, if no webhook reaches Cellar',
+      },
       { flags: '--secret <secret>', summary: 'the secret of the webhook; by default a random one' },
       { flags: '--token <token>', summary: 'a token that may read the repository over HTTPS' },
     ],
@@ -41,7 +54,8 @@ export const sourceCommands: readonly Command[] = [
     run: (session, input) => {
       const poll = textOf(input, 'poll');
       const minutes = poll === undefined ? null : Number(poll);
-      if (Number.isNaN(minutes)) throw new Stopped('usage', `--poll ${poll} is not a number of minutes.`);
+      if (Number.isNaN(minutes))
+        throw new Stopped('usage', `--poll must be a number of minutes, not ${poll}.`);
       return session.call('source.connect', {
         id: session.app(),
         url: String(input.url),
@@ -66,7 +80,7 @@ export const sourceCommands: readonly Command[] = [
   command({
     words: 'source approve',
     summary:
-      'Lets a pull request from outside have a preview, which runs its code with the secrets of the app',
+      'Approves a commit of a pull request from outside: a preview runs its code with the secrets of the app',
     ofApp: true,
     arguments: [{ name: 'number', summary: 'the number of the pull request' }],
     options: [{ flags: '--sha <sha>', summary: 'the full hash of the commit that was reviewed' }],
@@ -104,7 +118,7 @@ function reviewFirst(number: number, { pulls }: Result<'source.get'>): Stopped {
   const { title, author, sha } = pull;
   return new Stopped(
     'usage',
-    `Pull request ${number} (${plain(title)}, by ${plain(author)}) is at the commit ${sha}. Review that commit, then name it.`,
+    `Pull request ${number} (${plain(title)}, by ${plain(author)}) is at the commit ${sha}. Review that commit, then give its hash with --sha.`,
     `cellar source approve ${number} --sha ${sha}`,
   );
 }
@@ -125,7 +139,8 @@ function pullsOf({ pulls }: Result<'source.get'>): string {
 export function deployModeOf(input: Input): (typeof MODES)[number] {
   const text = textOf(input, 'deployOn') ?? 'main';
   const mode = MODES.find((each) => each === text);
-  if (mode === undefined) throw new Stopped('usage', `--deploy-on is ${MODES.join(', ')}, not ${text}.`);
+  if (mode === undefined)
+    throw new Stopped('usage', `--deploy-on must be one of ${MODES.join(', ')}, not ${text}.`);
   return mode;
 }
 

@@ -2,8 +2,11 @@
 import { type Command, command, readText, textOf } from '../command.ts';
 import { ago, bytes, many, plain, table } from '../show.ts';
 
-const database = { name: 'database', summary: 'its name, binding or id, as `cellar storage` lists them' };
-const prefix = { name: 'prefix', summary: 'prefix of the keys', optional: true } as const;
+const database = {
+  name: 'database',
+  summary: 'the name, binding or id of the database, as `cellar storage` lists them',
+};
+const prefix = { name: 'prefix', summary: 'only keys that begin with this text', optional: true } as const;
 const PAGE = 200;
 
 export const storageCommands: readonly Command[] = [
@@ -49,7 +52,7 @@ export const storageCommands: readonly Command[] = [
     words: 'storage query',
     summary: 'Runs one statement that reads a database',
     ofApp: true,
-    arguments: [database, { name: 'sql', summary: 'the statement' }],
+    arguments: [database, { name: 'sql', summary: 'the SQL statement' }],
     examples: ["storage query DB 'SELECT * FROM orders LIMIT 5'"],
     answers: 'storage.d1.get',
     run: (session, input) =>
@@ -70,7 +73,7 @@ export const storageCommands: readonly Command[] = [
     words: 'storage write',
     summary: 'Runs one statement that changes a database',
     ofApp: true,
-    arguments: [database, { name: 'sql', summary: 'the statement' }],
+    arguments: [database, { name: 'sql', summary: 'the SQL statement' }],
     examples: ["storage write DB 'DELETE FROM sessions' --yes"],
     answers: 'storage.d1.write',
     destroys: ({ sql, database: name }) => `Run \`${sql}\` on the database ${name}?`,
@@ -101,7 +104,10 @@ export const storageCommands: readonly Command[] = [
     words: 'storage import',
     summary: 'Runs a file of SQL on a database, in one transaction',
     ofApp: true,
-    arguments: [database, { name: 'file', summary: 'the file; left out, standard input', optional: true }],
+    arguments: [
+      database,
+      { name: 'file', summary: 'the file with SQL; left out, standard input', optional: true },
+    ],
     examples: ['storage import DB shop.sql --yes'],
     answers: 'storage.d1.import',
     destroys: ({ file, database: name }) => `Run ${file ?? 'standard input'} on the database ${name}?`,
@@ -121,7 +127,10 @@ export const storageCommands: readonly Command[] = [
     words: 'storage keys',
     summary: 'Lists the first keys of a KV namespace',
     ofApp: true,
-    arguments: [{ name: 'namespace', summary: 'its binding or id, as `cellar storage` lists them' }, prefix],
+    arguments: [
+      { name: 'namespace', summary: 'the binding or id of the namespace, as `cellar storage` lists them' },
+      prefix,
+    ],
     examples: ['storage keys SESSIONS user:'],
     answers: 'storage.kv.list',
     run: (session, input) =>
@@ -142,7 +151,7 @@ export const storageCommands: readonly Command[] = [
     words: 'storage objects',
     summary: 'Lists the first objects of a bucket',
     ofApp: true,
-    arguments: [{ name: 'bucket', summary: 'its name or binding' }, prefix],
+    arguments: [{ name: 'bucket', summary: 'the name or binding of the bucket' }, prefix],
     examples: ['storage objects uploads images/'],
     answers: 'storage.r2.list',
     run: (session, input) =>

@@ -4,12 +4,12 @@ import { Stopped } from '../exit.ts';
 import { plain } from '../show.ts';
 import { givenValue, listCommand } from './settings.ts';
 
-const name = { name: 'name', summary: 'the name' } as const;
+const name = { name: 'name', summary: 'the name of the variable' } as const;
 
 export const varCommands: readonly Command[] = [
   listCommand({
     words: 'vars list',
-    summary: "Lists the Worker's variables: those of its configuration, and what overrides them",
+    summary: "Lists the Worker's variables: the variables of its configuration, and their overrides",
     examples: ['vars'],
     answers: 'vars.list',
     read: (session, asked) => session.call('vars.list', asked),
@@ -21,7 +21,7 @@ export const varCommands: readonly Command[] = [
   }),
   listCommand({
     words: 'bindings',
-    summary: 'Lists what the Worker of the live release is bound to, beside its variables and secrets',
+    summary: 'Lists the bindings of the Worker of the live release, without its variables and secrets',
     examples: ['bindings'],
     answers: 'bindings.list',
     read: (session, asked) => session.call('bindings.list', asked),
@@ -33,13 +33,14 @@ export const varCommands: readonly Command[] = [
   }),
   command({
     words: 'vars set',
-    summary: 'Overrides a variable, also for later deploys; an app that runs has it at once',
+    summary:
+      'Overrides a variable, also for later deploys; a running app is restarted with the value at once',
     ofApp: true,
     arguments: [
       name,
       { name: 'value', summary: 'the value; left out, it is read from standard input', optional: true },
     ],
-    options: [{ flags: '--as-json', summary: 'the value is JSON, such as true or [1, 2], and no text' }],
+    options: [{ flags: '--as-json', summary: 'the value is JSON, such as true or [1, 2], instead of text' }],
     examples: ['vars set API_URL https://api.example.com', 'vars set LIMITS \'{"max": 5}\' --as-json'],
     answers: 'vars.set',
     run: async (session, input) => {
@@ -51,17 +52,17 @@ export const varCommands: readonly Command[] = [
   }),
   command({
     words: 'vars unset',
-    summary: 'Removes an override: the configuration decides again',
+    summary: 'Removes an override: the variable has the value of the configuration again',
     ofApp: true,
     arguments: [name],
     examples: ['vars unset API_URL'],
     answers: 'vars.unset',
     run: (session, { name }) => session.call('vars.unset', { id: session.app(), name: String(name) }),
-    show: ({ problem }) => problem ?? 'The configuration decides again',
+    show: ({ problem }) => problem ?? 'The variable has the value of the configuration again',
   }),
   command({
     words: 'previews vars',
-    summary: 'Sets all overrides of the variables of previews, which do not have those of the app',
+    summary: 'Sets all overrides of variables of previews; previews do not get the overrides of the app',
     ofApp: true,
     arguments: [{ name: 'overrides', summary: 'values by name, as a JSON object; {} removes all' }],
     examples: ['previews vars \'{"API_URL": "https://test.example.com"}\''],

@@ -5,8 +5,8 @@ import { Stopped } from '../exit.ts';
 import { whole } from '../session.ts';
 import { ago, bytes, fields, plain, status, table } from '../show.ts';
 
-const workflow = { name: 'workflow', summary: 'its name, as `cellar workflows` lists it' };
-const instance = { name: 'instance', summary: 'its id' };
+const workflow = { name: 'workflow', summary: 'the name of the Workflow, as `cellar workflows` lists it' };
+const instance = { name: 'instance', summary: 'the id of the instance' };
 const PAGE = 50;
 
 function named(session: Parameters<Command['run']>[0], input: Input) {
@@ -66,7 +66,7 @@ export const workflowCommands: readonly Command[] = [
     ofApp: true,
     arguments: [workflow],
     options: [
-      { flags: '--status <status>', summary: 'only those in this status', choices: INSTANCE_STATUSES },
+      { flags: '--status <status>', summary: 'only instances with this status', choices: INSTANCE_STATUSES },
     ],
     examples: ['workflows instances orders', 'workflows instances orders --status errored'],
     answers: 'workflows.instances.list',
@@ -121,7 +121,7 @@ export const workflowCommands: readonly Command[] = [
             ago(step.due_at),
             plain(step.error === null ? JSON.stringify(step.output) : step.error.message),
           ]),
-          'It has not reached a step.',
+          'The instance has not reached a step.',
         ),
       ].join('\n\n'),
   }),
@@ -129,8 +129,11 @@ export const workflowCommands: readonly Command[] = [
     words: 'workflows run',
     summary: 'Makes an instance, which runs at once',
     ofApp: true,
-    arguments: [workflow, { name: 'params', summary: 'its parameters, as JSON', optional: true }],
-    options: [{ flags: '--id <id>', summary: 'its id; by default a new one' }],
+    arguments: [
+      workflow,
+      { name: 'params', summary: 'the parameters of the instance, as JSON', optional: true },
+    ],
+    options: [{ flags: '--id <id>', summary: 'the id of the instance; by default a new one' }],
     examples: [`workflows run orders '{"order": 17}' --id order-17`],
     answers: 'workflows.instances.create',
     run: (session, input) => {
@@ -145,7 +148,7 @@ export const workflowCommands: readonly Command[] = [
     show: ({ id, status: word }) => `${plain(id)}  ${status(word)}`,
   }),
   change('pause', 'Pauses an instance: lets a running step end first'),
-  change('resume', 'Has a paused instance go on'),
+  change('resume', 'Resumes a paused instance'),
   change('terminate', 'Ends an instance'),
   change('restart', 'Runs an instance from its beginning'),
   command({
@@ -155,8 +158,8 @@ export const workflowCommands: readonly Command[] = [
     arguments: [
       workflow,
       instance,
-      { name: 'type', summary: 'the type that it waits for' },
-      { name: 'payload', summary: 'data of the event, as JSON', optional: true },
+      { name: 'type', summary: 'the type of event that the instance waits for' },
+      { name: 'payload', summary: 'the data of the event, as JSON', optional: true },
     ],
     examples: [`workflows send orders order-17 paid '{"amount": 3}'`],
     answers: 'workflows.instances.send_event',

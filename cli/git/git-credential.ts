@@ -7,8 +7,10 @@ import type { Place } from '../session.ts';
 
 export const gitCredentialCommand: Command = textCommand({
   words: 'git-credential',
-  summary: 'Answers git, when it asks for the key of the Cellar of `cellar login`; git itself calls it',
-  arguments: [{ name: 'operation', summary: 'what git wants', choices: ['get', 'store', 'erase'] }],
+  summary: 'Gives git the API key that `cellar login` saved; only git calls this command',
+  arguments: [
+    { name: 'operation', summary: 'the action that git asks for', choices: ['get', 'store', 'erase'] },
+  ],
   examples: ['git-credential get'],
   run: async ({ place }, { operation }) =>
     operation === 'get' ? answer(await place.input(), place.env) : '',

@@ -92,7 +92,7 @@ async function push(session: Session, app: App, more: Record<string, string>, fr
   if (code !== 0)
     throw new Stopped(
       'failed',
-      'git push failed, as it says above.',
+      'git push failed. The lines above say why.',
       `git pull --rebase ${app.git_url} main`,
     );
 }

@@ -153,7 +153,9 @@ export class AppObject extends DurableObject<Bindings> {
       const buried = await this.#lock.run(() => buryApp(this.env.DB, id, at));
       if (buried === null) throw new Problem('app_not_found');
       await this.#bury(id, buried).catch((error: unknown) => {
-        console.error(`app ${id} is deleted, and the host has not confirmed: ${(error as Error).message}`);
+        console.error(
+          `app ${id} is deleted, but its host has not confirmed that yet and is asked again: ${(error as Error).message}`,
+        );
       });
       return null;
     });
@@ -214,9 +216,12 @@ export class AppObject extends DurableObject<Bindings> {
     const written = await transition(this.env.DB, id, changeHome(this.env.DB, id, { from, to }));
     if (written === null) throw new Problem('app_not_found');
     if (written.changed === null)
-      throw new Problem('transition_conflict', 'The app has moved meanwhile; try again.');
+      throw new Problem('transition_conflict', 'The app moved to another host meanwhile; try again.');
     // A failed hand-over is only logged. The data is safe without it, because workerd lets only one process use the data.
-    if (!isLost && from !== null) await this.#handOver(written, from, to).catch(logged);
+    if (!isLost && from !== null)
+      await this.#handOver(written, from, to).catch((error: Error) => {
+        console.error(`app ${id}: host ${from} did not hand it over to host ${to}: ${error.message}`);
+      });
     try {
       return await this.#pushChange(written);
     } finally {
@@ -394,8 +399,4 @@ function onMachine({ slug, home_name }: AppRow): Problem {
     'app_immovable',
     `The app ${slug} keeps its data on ${where}. Move the data into the bucket first: \`cellar move ${slug} --to bucket\`.`,
   );
-}
-
-function logged(error: unknown): void {
-  console.error(`an app was not handed over: ${(error as Error).message}`);
 }

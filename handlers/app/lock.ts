@@ -14,7 +14,7 @@ export class Lock {
     if (this.#waiting > WAITING_LIMIT) {
       throw new Problem(
         'transition_conflict',
-        'Too many transitions of this app wait already; try again in a moment.',
+        'Too many changes wait for the one that is in progress; try again in a moment.',
       );
     }
     this.#waiting++;

@@ -71,7 +71,10 @@ export class Streams {
   /** Opens a stream. @throws {Problem} `rate_limited` when there are too many listeners */
   open(subscription: Subscription): ReadableStream<Uint8Array> {
     if (this.#listeners.size >= LISTENER_LIMIT) {
-      throw new Problem('rate_limited', `${LISTENER_LIMIT} listeners follow this app already.`);
+      throw new Problem(
+        'rate_limited',
+        `The app has ${LISTENER_LIMIT} open event streams, the maximum. Close one, then try again.`,
+      );
     }
     let listener: Listener;
     const stream = new ReadableStream(

@@ -86,7 +86,7 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   if (found === undefined) {
     await authenticate(request, context);
     const why = whyUnanswered(request.method, path) ?? DOCS;
-    const message = `Cellar does not answer ${request.method} ${path} (${why}).`;
+    const message = `Cellar does not support the call ${request.method} ${path}: ${why}.`;
     throw new CloudflareError(404, CODES.ROUTE_NOT_FOUND, message);
   }
   const { call, pattern } = found;
@@ -155,7 +155,7 @@ async function requireAccount({ actor, reads }: Context, account: string): Promi
   if (isOwn) return;
   const known =
     actor.kind === 'account'
-      ? `The token is of the account ${actor.id}, not of ${account}: set CLOUDFLARE_ACCOUNT_ID, or account_id, to that or leave it out.`
+      ? `The token belongs to the account ${actor.id}, not to ${account}: set CLOUDFLARE_ACCOUNT_ID, or account_id, to ${actor.id}, or leave both out.`
       : `There is no account ${account}; \`wrangler whoami\` lists them.`;
   throw new CloudflareError(403, CODES.AUTHENTICATION, known);
 }
@@ -179,7 +179,7 @@ async function appOf(
     throw new CloudflareError(
       403,
       CODES.AUTHENTICATION,
-      `The app ${name} is of the account ${app.owner_id}: set CLOUDFLARE_ACCOUNT_ID to that.`,
+      `The app ${name} belongs to the account ${app.owner_id}: set CLOUDFLARE_ACCOUNT_ID to ${app.owner_id}.`,
     );
   try {
     await authorize(context, call.as!, { id: app.id });

@@ -1,8 +1,7 @@
 // Calls of Cloudflare's API that are not supported, and why. The call's error and docs/wrangler-calls.md show the reason.
 
-const OWN =
-  "an app's storage is its own: it is made by the first deploy that binds it, and goes with the app";
-const SECRETS = "secrets are the app's: `wrangler secret`";
+const OWN = 'the first deploy that binds a storage makes it, and deleting the app deletes it';
+const SECRETS = 'a secret belongs to the app, not to one version: use `wrangler secret`';
 const DOMAINS = 'use `cellar domains` to attach hostnames';
 const CONTAINERS = 'deploy with git or `cellar deploy`, and name an image that the operator has added';
 

@@ -177,7 +177,8 @@ export const admin = [
   }),
   operation({
     name: 'admin.settings',
-    summary: 'Lists the settings as they are, and where each comes from; secrets are not shown',
+    summary:
+      'Lists the current settings, and where the value of each comes from; secret values are not shown',
     method: 'GET',
     needs: 'runner',
     input: z.strictObject({}),
@@ -243,7 +244,7 @@ export const admin = [
   }),
   operation({
     name: 'admin.restore',
-    summary: "Replaces an app's storage, or one database of it, by that of a snapshot",
+    summary: "Restores an app's storage, or one of its databases, from a snapshot",
     method: 'POST',
     needs: 'runner',
     destroys: true,
@@ -261,7 +262,7 @@ export const admin = [
       })
       .refine(({ snapshot, at }) => (snapshot === undefined) !== (at === undefined), {
         path: ['snapshot'],
-        error: 'or else `at` must be given, and not both',
+        error: 'is required unless `at` is given; give only one of them',
       }),
     /** `before`: key of a snapshot of the previous state; null when that state could not be read, and for a dry run. */
     output: z.strictObject({

@@ -6,10 +6,14 @@ const callerErrors = {
   invalid_input: { status: 400, meaning: 'A field is missing, unknown or wrong; `errors` names each.' },
   malformed_json: { status: 400, meaning: 'The body is not JSON; `detail` says where.' },
   unauthorized: { status: 401, meaning: 'The bearer token or API key is missing or wrong.' },
-  forbidden: { status: 403, meaning: 'The key is right, but its account lacks the role for this.' },
+  forbidden: {
+    status: 403,
+    meaning:
+      'The caller lacks the permission: by the role of its account, or by the scope or the app of its API key.',
+  },
   quota_exceeded: { status: 403, meaning: 'The request would exceed a quota.' },
   route_not_found: { status: 404, meaning: 'There is no such route.' },
-  unknown_host: { status: 404, meaning: 'No app answers at this host.' },
+  unknown_host: { status: 404, meaning: 'No app answers at this hostname.' },
   app_not_found: { status: 404, meaning: 'There is no such app.' },
   host_not_found: { status: 404, meaning: 'There is no such host.' },
   deploy_not_found: { status: 404, meaning: 'The app has no such deploy.' },
@@ -34,28 +38,37 @@ const callerErrors = {
   pull_request_not_found: {
     status: 404,
     meaning:
-      'The connected repository has no open pull request with this number, by what its webhook has reported.',
+      'The connected repository has no open pull request with this number, as far as its webhook has reported.',
   },
   dispatch_not_found: { status: 404, meaning: 'There is no such dispatch namespace.' },
   preview_not_found: { status: 404, meaning: 'The app has no such preview.' },
   alert_not_found: { status: 404, meaning: 'The app has no such alert.' },
   error_not_found: { status: 404, meaning: 'The app has no such grouped error.' },
   storage_not_found: { status: 404, meaning: 'The app has no such database, class, bucket or object.' },
-  snapshot_not_found: { status: 404, meaning: 'There is no such snapshot, or it does not contain this.' },
+  snapshot_not_found: {
+    status: 404,
+    meaning: 'There is no such snapshot, or it does not contain the app or the database.',
+  },
   query_failed: {
     status: 400,
     meaning: 'SQLite refuses the statement, or the statement writes where only reading is allowed.',
   },
   ref_not_found: { status: 404, meaning: 'The repository has no such branch, tag or commit.' },
   path_not_found: { status: 404, meaning: 'The repository has no such path.' },
-  method_not_allowed: { status: 405, meaning: 'The gateway does not relay this method.' },
+  method_not_allowed: { status: 405, meaning: 'The gateway does not forward this HTTP method.' },
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   slug_taken: { status: 409, meaning: 'Another app has this name.' },
   domain_taken: { status: 409, meaning: 'This hostname is attached already, or reserved.' },
   tcp_port_taken: { status: 409, meaning: 'Another app has this TCP port.' },
   email_taken: { status: 409, meaning: 'Another account has this address.' },
-  host_in_use: { status: 409, meaning: 'The host runs, and is the home of apps.' },
-  host_incompatible: { status: 409, meaning: 'The versions of two hosts differ by too much.' },
+  host_in_use: {
+    status: 409,
+    meaning: 'The host still has apps. Drain or stop it, and wait until its apps have moved.',
+  },
+  host_incompatible: {
+    status: 409,
+    meaning: 'The Cellar versions of two hosts differ by too much. Upgrade the older host.',
+  },
   dispatch_in_use: { status: 409, meaning: 'The dispatch namespace still has scripts.' },
   account_in_use: { status: 409, meaning: 'The account still owns apps.' },
   account_protected: { status: 409, meaning: 'The first account cannot be deleted.' },
@@ -79,23 +92,33 @@ const callerErrors = {
     meaning: 'The app has data that cannot be moved to the other place; `detail` says which.',
   },
   dataset_spread: { status: 409, meaning: 'Apps on several hosts have written to this dataset.' },
-  transition_conflict: { status: 409, meaning: 'Another transition of the app is under way or came first.' },
+  transition_conflict: {
+    status: 409,
+    meaning: 'Another change is in progress or came first. Try again in a moment.',
+  },
   stale_generation: { status: 409, meaning: 'The host knows a newer state of the app.' },
   workflow_conflict: {
     status: 409,
-    meaning: 'The instance is there already, or its status does not allow this.',
+    meaning:
+      'An instance with this id exists already, or the status of the instance does not allow the change.',
   },
-  idempotency_in_progress: { status: 409, meaning: 'The first request with this key is still running.' },
-  body_too_large: { status: 413, meaning: 'The body is over the stated size.' },
+  idempotency_in_progress: {
+    status: 409,
+    meaning: 'The first request with this Idempotency-Key is still running.',
+  },
+  body_too_large: { status: 413, meaning: 'The body is larger than allowed.' },
   answer_too_large: { status: 413, meaning: 'The response would exceed the size limit of responses.' },
   file_too_large: {
     status: 413,
     meaning: 'The file exceeds the size limit of responses; read a range of it.',
   },
   unsupported_media_type: { status: 415, meaning: 'The type of the body is not supported here.' },
-  range_not_satisfiable: { status: 416, meaning: 'The range begins behind the end.' },
+  range_not_satisfiable: { status: 416, meaning: 'The range begins after the end of the file or object.' },
   expectation_failed: { status: 417, meaning: 'The only expectation understood is 100-continue.' },
-  idempotency_mismatch: { status: 422, meaning: 'This key was used before with another request.' },
+  idempotency_mismatch: {
+    status: 422,
+    meaning: 'This Idempotency-Key was used before with another request.',
+  },
   snapshot_unusable: {
     status: 422,
     meaning: 'The snapshot is damaged, encrypted with another key, of another Cellar, or of a newer one.',
@@ -106,18 +129,22 @@ const callerErrors = {
 
 /** Errors of this machine or of an app. */
 const systemErrors = {
-  internal_error: { status: 500, meaning: 'Unexpected error; the log has the request id.' },
+  internal_error: {
+    status: 500,
+    meaning: 'Unexpected error; the log of Cellar has its reason, with the request id.',
+  },
   storage_unreadable: { status: 500, meaning: 'The stored data of the app cannot be read.' },
   query_timeout: { status: 504, meaning: 'The query exceeded its time limit.' },
   unknown_transfer_encoding: { status: 501, meaning: 'The only transfer coding understood is chunked.' },
   newer_schema: {
     status: 500,
-    meaning: 'A newer Cellar has used the database, so this one does not use it. Start the newer one.',
+    meaning:
+      'A newer version of Cellar has used the database, so this version cannot use it. Start the newer version.',
   },
   insufficient_storage: { status: 507, meaning: 'This machine has too little free disk space.' },
   snapshot_failed: {
     status: 502,
-    meaning: 'Snapshots could not be written or read; `detail` says why, and names the address asked.',
+    meaning: 'Snapshots could not be written or read; `detail` says why, and at which address.',
   },
   move_failed: {
     status: 502,

@@ -45,7 +45,7 @@ const host = reference;
 export const hosts = [
   operation({
     name: 'hosts.list',
-    summary: 'Lists the hosts of a Cellar of several machines; of one machine, the list is empty',
+    summary: 'Lists the hosts of a Cellar that runs on several machines; with one machine, the list is empty',
     method: 'GET',
     path: '/v1/hosts',
     needs: 'runner',
@@ -54,7 +54,7 @@ export const hosts = [
   }),
   operation({
     name: 'hosts.drain',
-    summary: 'Moves the apps of a host to others one by one, and gives it no new ones',
+    summary: 'Drains a host: its apps move to other hosts one by one, and it gets no new apps',
     method: 'POST',
     path: '/v1/hosts/:host/drain',
     needs: 'runner',
@@ -64,7 +64,7 @@ export const hosts = [
   }),
   operation({
     name: 'hosts.remove',
-    summary: 'Forgets a host that is silent, or has no apps; when it starts again, it joins again',
+    summary: 'Removes a host that is silent or has no apps; when the host starts again, it joins again',
     method: 'DELETE',
     path: '/v1/hosts/:host',
     needs: 'runner',

@@ -159,7 +159,7 @@ async function askControlUi(context: RequestContext, slug: string, key: string, 
   if (!response.ok)
     throw new Problem(
       'host_unavailable',
-      'The control UI did not say whose key this is; try again in a moment.',
+      'The control UI did not confirm the API key; try again in a moment.',
     );
   const { role, user_id: user } = (await response.json()) as { role?: unknown; user_id?: unknown };
   // A missing role is refused, too.
@@ -171,7 +171,10 @@ function passwordOf(headers: Headers): string {
   const basic = /^Basic +([\w+/=-]+) *$/i.exec(headers.get('authorization') ?? '');
   const [, user, password] = /^([^:]*):(.*)$/s.exec(basic ? decodeBase64(basic[1]!) : '') ?? [];
   if (user !== 'git' || !password) {
-    throw new Problem('unauthorized', 'Sign in as user `git` with a profile API key as the password.');
+    throw new Problem(
+      'unauthorized',
+      'Sign in as user `git` with an API key of your account as the password.',
+    );
   }
   return password;
 }

@@ -19,7 +19,8 @@ export function reportRefusal(
 ): Response | null {
   if (!capabilities.some((name) => /^report-status(-v2)?$/.test(name))) return null;
   const refusals = commands.map(
-    ({ ref }) => `ng ${ref.slice(0, REF_LENGTH)} ${reasons.get(ref) ?? 'refused because of the others'}\n`,
+    ({ ref }) =>
+      `ng ${ref.slice(0, REF_LENGTH)} ${reasons.get(ref) ?? 'refused, because another ref of this push is refused'}\n`,
   );
   const report = [...['unpack ok\n', ...refusals].map(line), FLUSH];
   const inBands = capabilities.includes('side-band-64k');

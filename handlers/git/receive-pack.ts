@@ -172,5 +172,5 @@ function join(parts: Uint8Array[]): Uint8Array<ArrayBuffer> {
 }
 
 function notUnderstood(why: string): Problem {
-  return new Problem('forbidden', `A push is checked before git takes it, and this one cannot be: ${why}.`);
+  return new Problem('forbidden', `The push is refused, because it cannot be checked: ${why}.`);
 }

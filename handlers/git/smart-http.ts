@@ -15,7 +15,7 @@ import { fetchRefusal, readFetch } from './upload-pack.ts';
 const PATH = /^\/v1\/git\/([^/]+)\/(info\/refs|git-upload-pack|git-receive-pack)$/;
 const LFS_PATH = /^\/v1\/git\/[^/]+\/info\/lfs\//;
 const NO_LFS =
-  'Git LFS objects are not kept here: `git push --no-verify` pushes without them, and a deploy has their pointers.';
+  'Cellar does not store Git LFS objects: `git push --no-verify` pushes without them, and a deploy then has only their pointer files.';
 /** Maximum refs of a push that the audit log names. */
 const REFS_NAMED = 5;
 /** Maximum characters of each of these refs. */
@@ -39,7 +39,7 @@ async function serve(request: Request, context: RequestContext): Promise<Respons
   const [, name, service] = PATH.exec(url.pathname) ?? [];
   const method = service === 'info/refs' ? 'GET' : 'POST';
   if (name === undefined || service === undefined || request.method !== method) {
-    throw new Problem('route_not_found', 'This host speaks git over smart HTTP, at /<slug>.');
+    throw new Problem('route_not_found', 'This address is only for git over smart HTTP, at /<slug>.');
   }
   requireService(service, url);
   const slug = slugOf(name);
@@ -158,7 +158,10 @@ function requireService(service: string, url: URL): void {
   if (service !== 'info/refs') return;
   const asked = url.searchParams.get('service');
   if (asked !== 'git-upload-pack' && asked !== 'git-receive-pack') {
-    throw new Problem('forbidden', 'Only the smart HTTP protocol is spoken here; use git 1.6.6 or newer.');
+    throw new Problem(
+      'forbidden',
+      'Cellar supports only the smart HTTP protocol of git; use git 1.6.6 or newer.',
+    );
   }
 }
 

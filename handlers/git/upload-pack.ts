@@ -39,7 +39,7 @@ export async function readFetch(request: Request): Promise<Blob> {
 }
 
 function tooLarge(): Problem {
-  const what = `A fetch may name ${REQUEST_MB} MiB of commits and refs, decompressed`;
+  const what = `A fetch may name at most ${REQUEST_MB} MiB of commits and refs, decompressed`;
   return new Problem('body_too_large', `${what}; clone the repository again, or fetch fewer refs at once.`);
 }
 

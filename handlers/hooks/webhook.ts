@@ -27,7 +27,7 @@ export async function webhook(
   if (signature === null)
     throw new Problem(
       'unauthorized',
-      'The delivery is not signed; give the Git host the secret of source.connect.',
+      'The delivery of the webhook is not signed; give the Git host the secret that source.connect returned.',
     );
   const secret = await keyOf(context, id);
   // Refuses a wrong token or an old signature before the body is read.
@@ -58,6 +58,6 @@ async function readInTime(request: Request): Promise<Uint8Array> {
 function wrong(): Problem {
   return new Problem(
     'unauthorized',
-    'The signature of the delivery is wrong or too old; compare the secret at the Git host, and its clock.',
+    'The signature of the delivery is wrong or too old; check the secret and the clock at the Git host.',
   );
 }

@@ -18,7 +18,7 @@ export async function storeReports(context: RequestContext, reports: AppReport[]
   const storeAll = async (own: AppReport[]) => {
     for (const report of own)
       await store(trusted, report).catch((error: unknown) => {
-        const why = error instanceof Problem ? error.message : 'it could not be stored';
+        const why = error instanceof Problem ? error.message : 'the report could not be stored';
         refused.push({ app_id: report.app_id, text: `${report.kind} of the service cellar: ${why}` });
       });
   };

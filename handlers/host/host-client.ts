@@ -182,7 +182,10 @@ function problemOf(name: HostCall, status: number, text: string, { refusals = []
   if (refusal) return new Problem(refusal, sentence(String(detail)));
   if (status === 409 && code === 'stale_generation') return new StaleGeneration(text);
   console.error(`the host answered ${name} with ${status}: ${text}`);
-  return new Problem('host_unavailable', `The host could not carry this out (it answered ${status}).`);
+  return new Problem(
+    'host_unavailable',
+    `The host failed at this operation and answered with status ${status}; the log of Cellar has the reason.`,
+  );
 }
 
 /**

@@ -39,7 +39,7 @@ export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const older = inventory.highest_generation > state.revision;
   if (older) {
     console.error(
-      `the database is older than the host (revision ${state.revision}, host ${inventory.highest_generation}): nothing is deleted`,
+      `the database of the control plane is older than the apps of the host (revision ${state.revision}, host ${inventory.highest_generation}): no app is deleted from the host`,
     );
     await acceptOlder(context.db, inventory.highest_generation, unknown);
   }
@@ -168,7 +168,9 @@ async function runAll(work: Work[], result: Reconciled): Promise<void> {
     for (let task = work.shift(); task && Date.now() < end; task = work.shift()) {
       await task().catch((error: unknown) => {
         result.refused++;
-        console.error(`reconcile: ${(error as Error).message}`);
+        console.error(
+          `an app or deploy on the host could not be brought to its state in the database: ${(error as Error).message}`,
+        );
       });
     }
   };

@@ -151,7 +151,8 @@ async function arrive(
   input: SignInCalls['arrive']['input'],
 ): Promise<SignInCalls['arrive']['answer']> {
   const arrived = await arriveAccount(db, { ...input, newId: newId(), at });
-  if (arrived === null) throw new Problem('forbidden', 'The provider has not verified the e-mail address.');
+  if (arrived === null)
+    throw new Problem('forbidden', 'The sign-in provider has not verified the e-mail address.');
   const { row, wasGuest } = arrived;
   // As in `claim`: the inviter of a guest may have created API keys for the account.
   if (wasGuest) await deleteKeysOf(db, row.id);

@@ -186,7 +186,9 @@ export class HostsObject extends DurableObject<HostsBindings> {
   #judge(rows: Map<string, HostRow>): Promise<void> {
     this.#judging ??= this.#findSilent(rows)
       .catch((error: unknown) =>
-        console.error(`silent hosts could not be recorded: ${(error as Error).message}`),
+        console.error(
+          `the hosts that are silent could not be written to the database: ${(error as Error).message}`,
+        ),
       )
       .finally(() => {
         this.#judging = null;
@@ -206,7 +208,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
         const at = new Date().toISOString();
         await silenceHost(this.env.DB, id, at);
         rows.set(id, { ...row, silent_since: at });
-        console.error(`host ${row.name} is silent: its apps of the bucket move to other hosts`);
+        console.error(`host ${row.name} is silent: its apps with data in the bucket move to other hosts`);
       });
     }
   }
@@ -255,7 +257,9 @@ export class HostsObject extends DurableObject<HostsBindings> {
       moved: () => this.#hasHandedOver(id),
       goesOn: () => this.#mustMove(rows, id),
     })
-      .catch((error: unknown) => console.error(`apps of host ${id} stay: ${(error as Error).message}`))
+      .catch((error: unknown) =>
+        console.error(`apps of host ${id} could not be moved to other hosts: ${(error as Error).message}`),
+      )
       .finally(() => {
         this.#moving.delete(id);
         this.#moved.set(id, Date.now());

@@ -39,7 +39,10 @@ async function routesFor(
   // The routes are always read for a host that is shutting down: its apps have just moved, and it needs their new homes.
   if (!leaves && since !== undefined && Math.abs(Date.now() - since) < READ_MS) {
     if (revision > 0) return known;
-    throw new Problem('host_unavailable', 'The routes of all apps are being read already.');
+    throw new Problem(
+      'host_unavailable',
+      'Another request is reading the routes of all apps; try again in a moment.',
+    );
   }
   const startedAt = Date.now();
   reading.set(id, startedAt);

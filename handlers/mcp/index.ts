@@ -39,7 +39,10 @@ function requireOwnHost({ hostname }: URL, { BASE_DOMAIN, PUBLIC_API_URL }: Env)
 function requireOrigin(request: Request, url: URL, env: Env): void {
   const origin = request.headers.get('origin');
   if (origin === null || origin === url.origin || allowedOrigin(request, env) !== null) return;
-  throw new Problem('forbidden', 'RUNNER_CORS_ORIGINS does not name the origin of this page.');
+  throw new Problem(
+    'forbidden',
+    'The origin of this page may not call MCP: RUNNER_CORS_ORIGINS does not name it.',
+  );
 }
 
 function isReadOnly({ searchParams }: URL): boolean {

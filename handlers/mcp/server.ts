@@ -16,11 +16,11 @@ const RESOURCE_NOT_FOUND = -32002;
 /** JSON-RPC error code for invalid parameters. */
 const INVALID_PARAMS = -32602;
 
-const INSTRUCTIONS = `Cellar runs Workers apps (JavaScript or TypeScript for workerd, as for Cloudflare Workers) on one machine.
+const INSTRUCTIONS = `Cellar runs Workers apps (JavaScript or TypeScript for workerd, as for Cloudflare Workers) on the operator's own machines.
 To make an app: apps_create, then source_commit with its files (index.js with \`export default { fetch(request, env) {…} }\`, and for
-bindings a wrangler.jsonc). A commit deploys: look at deploys_get until its status is live or failed, and on failure read deploys_log.
-What breaks while it serves is in errors_list and errors_get, what it prints in logs_list. deploys_rollback goes back.
-An app is named by its slug or id in \`id\`. Lists have \`limit\` and \`cursor\`. Operations without a tool: api_operations.`;
+bindings a wrangler.jsonc). A commit deploys: call deploys_get until its status is live or failed, and on failure read deploys_log.
+errors_list and errors_get show errors of the live app, logs_list shows its log. deploys_rollback makes an earlier release live again.
+Name an app by its slug or id in \`id\`. Lists have \`limit\` and \`cursor\`. For operations without a tool, see api_operations.`;
 
 /** Answers one message of the protocol. @param readOnly whether to offer only tools that change nothing */
 export function serve(
@@ -43,7 +43,9 @@ function serverFor(context: Context, readOnly: boolean): Server {
   server.setRequestHandler('tools/call', async ({ params }) => {
     const own = offered.find(({ tool }) => tool.name === params.name);
     if (own === undefined) {
-      const why = readOnly ? 'no tool of this name here, where agents only read' : 'no tool of this name';
+      const why = readOnly
+        ? 'no tool of this name at this address, where agents can only read'
+        : 'no tool of this name';
       throw new ProtocolError(INVALID_PARAMS, `${params.name}: there is ${why}.`);
     }
     return answered(context, () => call(context, own, params.arguments ?? {}));

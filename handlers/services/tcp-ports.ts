@@ -24,7 +24,7 @@ const set: Service<'tcp.ports.set'> = async (context, { id, port }) => {
     );
   throw new Problem(
     'quota_exceeded',
-    `The apps of an account may have ${TCP_PORT_LIMIT} TCP ports; delete one first (tcp.ports.delete).`,
+    `The apps of an account may have at most ${TCP_PORT_LIMIT} TCP ports; delete one first (tcp.ports.delete).`,
   );
 };
 
@@ -44,7 +44,7 @@ function requireAllowed(ports: string, port: number): void {
   if (ports !== '' && port >= first! && port <= last!) return;
   const message =
     ports === ''
-      ? 'cannot be had: this Cellar takes no TCP connections; its operator sets RUNNER_TCP_PORTS'
+      ? 'is not available: this Cellar accepts no TCP connections until its operator sets RUNNER_TCP_PORTS'
       : `must be one of ${ports}, the ports that the operator allows (RUNNER_TCP_PORTS)`;
   throw invalidInput([{ path: 'port', message }]);
 }

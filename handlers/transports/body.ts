@@ -69,7 +69,7 @@ export async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
 
 /** Reads a body into memory. @throws {Problem} `body_too_large` as soon as the limit is exceeded */
 export async function readBytes(request: Request, limitBytes: number): Promise<Uint8Array> {
-  const tooLarge = () => new Problem('body_too_large', `A body may have ${limitBytes} bytes here.`);
+  const tooLarge = () => new Problem('body_too_large', `The body may have at most ${limitBytes} bytes.`);
   if (Number(request.headers.get('content-length') ?? 0) > limitBytes) throw tooLarge();
   const chunks: Uint8Array[] = [];
   let size = 0;
@@ -123,7 +123,10 @@ export function parseJson(text: string): unknown {
   requireModerate(text);
   const value = parse(text);
   const fault =
-    faultOfNames(text) ?? (hasLoneSurrogate(text, value) ? 'A text has half of a character.' : null);
+    faultOfNames(text) ??
+    (hasLoneSurrogate(text, value)
+      ? 'A string in the JSON has an unpaired surrogate, which is half of a character.'
+      : null);
   if (fault !== null) throw new Problem('malformed_json', fault);
   return value;
 }
@@ -158,11 +161,17 @@ export function requireModerate(text: string): void {
     }
     if (character === '{' || character === '[') {
       if (++depth > DEPTH_LIMIT)
-        throw new Problem('malformed_json', `Nested deeper than ${DEPTH_LIMIT} levels at position ${at}.`);
+        throw new Problem(
+          'malformed_json',
+          `The JSON is nested deeper than ${DEPTH_LIMIT} levels at position ${at}.`,
+        );
     } else if (character === '}' || character === ']') depth--;
     else if (character !== ',') continue;
     if (++separators > SEPARATORS_LIMIT)
-      throw new Problem('body_too_large', `A body may have ${SEPARATORS_LIMIT} brackets and commas.`);
+      throw new Problem(
+        'body_too_large',
+        `The body may have at most ${SEPARATORS_LIMIT} brackets and commas.`,
+      );
   }
 }
 
@@ -190,9 +199,9 @@ function faultOfNames(text: string): string | null {
 
 function faultOfName(written: string, names: Set<unknown>): string | null {
   const name: unknown = JSON.parse(written);
-  if (name === '__proto__') return 'An object has the name "__proto__", which is not allowed.';
+  if (name === '__proto__') return 'An object in the JSON has the name "__proto__", which is not allowed.';
   const shown = cutText(written, 100, '…');
-  if (names.has(name)) return `An object has the name ${shown} twice.`;
+  if (names.has(name)) return `An object in the JSON has the name ${shown} twice.`;
   names.add(name);
   return null;
 }

@@ -12,5 +12,5 @@ const DATA = new Set(['empty', 'document', 'image', 'audio', 'video']);
 export function requireDataDestination({ headers }: Request): void {
   const destination = headers.get('sec-fetch-dest');
   if (destination === null || DATA.has(destination)) return;
-  throw new Problem('forbidden', `The API answers with data. No page may load it as ${destination}.`);
+  throw new Problem('forbidden', `The API returns data for programs. No page may load it as ${destination}.`);
 }

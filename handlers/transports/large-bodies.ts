@@ -59,6 +59,6 @@ export function releaseBody(request: Request): void {
 function tooMany(count: number, whose: string): Problem {
   return new Problem(
     'rate_limited',
-    `${count} bodies ${whose} over ${BODY_BYTES} bytes are being read now. Send them in turn.`,
+    `${count} request bodies ${whose} over ${BODY_BYTES} bytes are being read now, the maximum. Send large bodies one after another.`,
   );
 }

@@ -28,7 +28,7 @@ export async function putObject(
     );
   if (upload === undefined || part === undefined) {
     const path = upload === undefined ? 'upload_id' : 'part';
-    throw invalidInput([{ path, message: 'is needed for a part of an upload' }]);
+    throw invalidInput([{ path, message: 'is required for a part of an upload' }]);
   }
   return putPartBody(context, place, { upload, part }, request);
 }

@@ -91,7 +91,9 @@ function withPath(
 ): Input {
   const doubled = Object.keys(params).filter((name) => Object.hasOwn(input, name));
   if (doubled.length > 0) {
-    throw invalidInput(doubled.map((path) => ({ path, message: 'is named by the path, not here' })));
+    throw invalidInput(
+      doubled.map((path) => ({ path, message: 'is part of the path, and must not be given again' })),
+    );
   }
   const decoded = Object.entries(decodeParams(params)).map(([name, text]) => [
     name,

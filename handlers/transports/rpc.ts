@@ -86,7 +86,11 @@ async function answerBatched(
   const call = readCall(message);
   if ('method' in call && isStream(call.method)) {
     if (call.id === undefined) return undefined;
-    return failed(call.id, INVALID_REQUEST, invalid(`has ${call.method}, a stream, in a batch`));
+    return failed(
+      call.id,
+      INVALID_REQUEST,
+      invalid(`has ${call.method}, a stream, in a batch; call it alone`),
+    );
   }
   return answerOne(message, from, key);
 }
@@ -114,7 +118,7 @@ async function run(
     return failed(id, METHOD_NOT_FOUND, new Problem('route_not_found', `There is no method ${method}.`));
   }
   if (Array.isArray(params))
-    return failed(id, INVALID_PARAMS, invalid('takes its params by name, as an object'));
+    return failed(id, INVALID_PARAMS, invalid('has params as a list; give them by name, as an object'));
   const limit = operation.bodyLimit ?? BODY_BYTES;
   if (isLarge && byteLength(JSON.stringify(params)) > limit + RPC_ENVELOPE_BYTES) {
     const problem = new Problem('body_too_large', `${method} takes at most ${limit} bytes of params.`);

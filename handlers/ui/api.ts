@@ -65,6 +65,9 @@ async function ask(env: Env, path: string, init: RequestInit): Promise<Response>
     return await env.API.fetch(`http://control${path}`, init);
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    throw new Problem('host_unavailable', 'The API does not answer now. It is being started again.');
+    throw new Problem(
+      'host_unavailable',
+      'The API does not answer now, because it is restarting. Try again in a moment.',
+    );
   }
 }

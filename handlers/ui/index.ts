@@ -163,7 +163,10 @@ class Server {
     if (passed.status === 401) {
       await passed.body?.cancel();
       await this.#account(id);
-      throw new Problem('host_unavailable', "The API refused the control UI's token.");
+      throw new Problem(
+        'host_unavailable',
+        'The API refused the token of the control UI. Try again in a moment; if it happens again, ask the operator of this machine to restart Cellar.',
+      );
     }
     const isStream = passed.headers.get('content-type')?.startsWith('text/event-stream');
     const response = isStream

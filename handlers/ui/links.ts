@@ -30,7 +30,7 @@ const useInput = z.strictObject({
 export async function forgot(request: Request, env: Env, attempts: Attempts): Promise<Response> {
   const { email } = validate(forgotInput, await readJson(request, BODY_BYTES));
   const wait = attempts.begin(`forgot ${email.toLowerCase()}`, Date.now());
-  if (wait > 0) throw new TooMany(wait, 'Links for this address were asked for too often.');
+  if (wait > 0) throw new TooMany(wait, 'Too many links for this e-mail address were requested.');
   await askAbout(env, 'forgot', { email });
   return Response.json({});
 }

@@ -37,7 +37,7 @@ export function oneTimeCodes(env: Env) {
     const code = `${account} ${call.body?.code}`;
     if (taken.has(code)) {
       await reportRefusal(env, call.path, call.request.headers, { account }, 'unauthorized');
-      throw new APIError('UNAUTHORIZED', { message: 'This code was used. Wait for the next one.' });
+      throw new APIError('UNAUTHORIZED', { message: 'This code was used before. Wait for the next code.' });
     }
     taken.set(code, now);
     takenBy.set(call.request, code);

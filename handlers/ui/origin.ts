@@ -21,7 +21,7 @@ export function requireOwnOrigin(
   if (isForeign || (!reads && from === null && site !== 'same-origin')) {
     throw new Problem(
       'forbidden',
-      `Only pages of ${origin} may ask this here; programs use the API at ${api}.`,
+      `Only pages of ${origin} may use this address; programs use the API at ${api}.`,
     );
   }
 }

@@ -15,7 +15,7 @@ const input = z.object({ email: z.string().max(254) });
 export async function signInByPassword(request: Request, auth: Auth, attempts: Attempts): Promise<Response> {
   const body = await readJson(request, BODY_BYTES);
   const { success, data } = input.safeParse(body);
-  if (!success) throw new Problem('invalid_input', 'This needs an e-mail address and a password.');
+  if (!success) throw new Problem('invalid_input', 'A sign-in needs an e-mail address and a password.');
   const account = data.email.toLowerCase();
   const wait = attempts.begin(account, Date.now());
   if (wait > 0) throw new TooMany(wait, 'Too many attempts on this account failed.');

@@ -109,7 +109,7 @@ export async function begin(request: Request, auth: Library, { PUBLIC_UI_URL }: 
   await answer.body?.cancel();
   throw new Problem(
     'host_unavailable',
-    'The provider does not answer as it should; the operator finds the reason in the log of Cellar.',
+    'The sign-in provider does not answer as expected. Try again later; the operator finds the reason in the log of Cellar.',
   );
 }
 

@@ -288,7 +288,7 @@ export function openHostDatabase(path: string): Database.Database {
   if (version > MIGRATIONS.length) {
     database.close();
     throw new Error(
-      `${path} was written by a newer Cellar (schema ${version}, this one knows ${MIGRATIONS.length})`,
+      `${path} was written by a newer Cellar (schema ${version}; this Cellar knows ${MIGRATIONS.length}); start the newer version`,
     );
   }
   if (version === MIGRATIONS.length) return database;

@@ -103,7 +103,8 @@ export class WriteAheadLog {
    */
   async #syncAgain(): Promise<void> {
     const [{ busy }] = this.#database.pragma('wal_checkpoint(TRUNCATE)') as [{ busy: number }];
-    if (busy !== 0) throw new Error(`${this.#database.name} is being read: its log cannot be emptied`);
+    if (busy !== 0)
+      throw new Error(`${this.#database.name} is being read, so its write-ahead log cannot be emptied`);
     await this.#sync(this.#descriptor);
   }
 

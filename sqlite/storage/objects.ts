@@ -125,7 +125,7 @@ function migrate(database: Database.Database, path: string): void {
   const version = database.pragma('user_version', { simple: true }) as number;
   if (version > MIGRATIONS.length)
     throw new Error(
-      `${path} was written by a newer Cellar (schema ${version}, this one knows ${MIGRATIONS.length})`,
+      `${path} was written by a newer Cellar (schema ${version}; this Cellar knows ${MIGRATIONS.length}); start the newer version`,
     );
   if (version === MIGRATIONS.length) return;
   database.transaction(() => {

@@ -62,7 +62,7 @@ function prepare(database: Database.Database, path: string, migrations: readonly
   const version = database.pragma('user_version', { simple: true }) as number;
   if (version > migrations.length) {
     throw new Error(
-      `${path} was written by a newer Cellar (schema ${version}, this one knows ${migrations.length})`,
+      `${path} was written by a newer Cellar (schema ${version}; this Cellar knows ${migrations.length}); start the newer version`,
     );
   }
   if (version === migrations.length) return;

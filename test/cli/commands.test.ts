@@ -172,7 +172,7 @@ test('an app is made, deployed from a folder without a repository, and answers',
   assert.match(missing.said, /There is no app shop that you may deploy to\.\nNext: cellar create shop/);
   const refused = await cli('create shop --storage bucket');
   assert.equal(refused.code, 2, refused.said);
-  assert.match(refused.said, /storage.*set RUNNER_BUCKET on the host/);
+  assert.match(refused.said, /storage.*the operator of Cellar sets RUNNER_BUCKET/);
   const made = await json('create', ['shop', '--storage', 'local']);
   assert.equal(made.storage, 'local');
   writeFileSync(join(folder, '.dev.vars'), 'SECRET=of this machine');
@@ -253,7 +253,7 @@ test('an alert is made, changed, tested and deleted', async () => {
   assert.equal((await json('alerts list', app)).items.length, 2);
   const tested = await cli(`alerts test ${id} --app alerting`);
   assert.equal(tested.code, 1);
-  assert.match(tested.said, /The test was not delivered: /);
+  assert.match(tested.said, /The test message was not delivered: /);
   for (const wrong of ['--on crash,smoke', '--format fax', '--error-rate many', '--cpu-percent 0'])
     assert.equal((await cli(`alerts set https://x.test ${wrong} --app alerting`)).code, 2, wrong);
   await json('alerts delete', [id, '--yes', ...app]);

@@ -61,11 +61,11 @@ test('cellar move says what it would move, and moves nothing with --dry-run', as
   const line = 'shop: 1 D1 database, 0 KV namespaces, 2 Durable Objects, 0 R2 objects, 2.00 KiB';
   assert.equal(await run({ name: 'shop', to: 'bucket', dryRun: true }), line);
   const question = await moveCommand.destroys!({ name: 'shop', to: 'bucket' }, session);
-  assert.equal(question, `${line}\nMove 1 app into the bucket? Requests wait meanwhile.`);
+  assert.equal(question, `${line}\nMove 1 app into the bucket? Requests wait during the move.`);
   assert.deepEqual(moved, []);
 });
 
-test('cellar move --all moves every app that is elsewhere, and says which', async () => {
+test('cellar move --all moves every app whose data is not there yet, and says which', async () => {
   const { run, moved, said } = sessionOf();
   assert.equal(await run({ all: true, to: 'bucket' }), '2 apps moved into the bucket.');
   assert.deepEqual(moved, ['shop to bucket', 'blog to bucket']);
@@ -78,7 +78,7 @@ test('cellar move --all moves every app that is elsewhere, and says which', asyn
 test('cellar move needs a place, and does nothing for an app that is there', async () => {
   const { run, moved } = sessionOf();
   await assert.rejects(run({ name: 'shop' }) as Promise<unknown>, /--to bucket, --to local or --host NAME/);
-  assert.equal(await run({ name: 'there', to: 'bucket' }), 'Nothing is to be moved.');
+  assert.equal(await run({ name: 'there', to: 'bucket' }), `All data is already there: nothing was moved.`);
   assert.deepEqual(moved, []);
 });
 
@@ -87,7 +87,7 @@ test('cellar move --host asks for a move to another machine, of one app and with
   assert.equal(await run({ name: 'there', host: 'box2', dryRun: true }), 'there can move to box2.');
   assert.deepEqual(moved, []);
   const question = await moveCommand.destroys!({ name: 'there', host: 'box2' }, session);
-  assert.equal(question, 'Move there to box2? Requests wait meanwhile.');
+  assert.equal(question, 'Move there to box2? Requests wait during the move.');
   assert.equal(await run({ name: 'there', host: 'box2' }), 'there runs on box2.');
   assert.deepEqual(moved, ['there to box2']);
   for (const more of [{ all: true }, { to: 'bucket' }])

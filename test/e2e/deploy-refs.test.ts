@@ -82,5 +82,5 @@ test('what pushes do not deploy is stored, and deployed by its name', async () =
   assert.match(invalid.detail, /ref: must be the name of a branch, a tag or a commit/);
   const both = await refusal({ ref: 'v1', deploy_id: deploy.id });
   assert.equal(both.code, 'invalid_input');
-  assert.match(both.detail, /ref: must be left out beside deploy_id/);
+  assert.match(both.detail, /ref: must be left out if deploy_id is given/);
 });

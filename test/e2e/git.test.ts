@@ -49,7 +49,10 @@ test('each role allows exactly its operations over git', async () => {
 
   const viewed = await push('view', 'HEAD:side');
   assert.notEqual(viewed.code, 0);
-  assert.match(viewed.stderr, /^remote: This needs the role push; yours is view\.$/m);
+  assert.match(
+    viewed.stderr,
+    /^remote: This operation needs the role push on the app; your role is view\.$/m,
+  );
   assert.match(viewed.stderr, /403/);
   const created = await push('push', 'HEAD:side', 'v1');
   assert.equal(created.code, 0, created.stderr);
@@ -62,7 +65,10 @@ test('each role allows exactly its operations over git', async () => {
   const deleted = await push('push', ':side', 'HEAD:other');
   assert.notEqual(deleted.code, 0);
   assert.match(deleted.stderr, /! \[remote rejected\] side \(deleting needs the role admin\)/);
-  assert.match(deleted.stderr, /! \[remote rejected\] HEAD -> other \(refused because of the others\)/);
+  assert.match(
+    deleted.stderr,
+    /! \[remote rejected\] HEAD -> other \(refused, because another ref of this push is refused\)/,
+  );
   await git('tag', '--force', 'v1');
   const moved = await push('push', 'v1');
   assert.notEqual(moved.code, 0);

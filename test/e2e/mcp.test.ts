@@ -162,7 +162,7 @@ test('operations without a tool are found, described and run; a refusal is a res
   assert.match((await refused('apps_create', { slug: 'X' }))!, /^invalid_input: slug: must have 3 to 40/);
   assert.match(
     (await refused('api_read', { name: 'admin.stats' }))!,
-    /^forbidden: This needs the runner token/,
+    /^forbidden: This operation needs the runner token/,
   );
   assert.match(
     (await refused('api_read', { name: 'logs.stream' }))!,
@@ -203,7 +203,7 @@ test('a read-only agent has only tools that read; a wrong token, host or origin 
   assert.ok(tools.every(({ annotations }) => annotations?.readOnlyHint === true));
   await assert.rejects(
     reader.callTool({ name: 'apps_delete', arguments: { id: 'wordy' } }),
-    /agents only read/,
+    /agents can only read/,
   );
   assert.ok(await call(reader, 'api_read', { name: 'admin.stats' }));
   await reader.close();

@@ -192,7 +192,7 @@ test('uploads are checked, and numbers and scopes of keys', async () => {
     [{ private_key: read('server.pem') }, /"private_key" is not the key of the first certificate/],
     [{ certificates: read('version-1.pem') }, /not of version 3/],
     [{ certificates: 'x'.repeat(70_000) }, /65536/],
-    [{ ca: true }, /Certificates of authorities/],
+    [{ ca: true }, /certificates of authorities/],
   ] as const) {
     const { status, message: said } = await upload({ ...given(), ...wrong });
     assert.equal(status, 400, String(said));
@@ -208,7 +208,10 @@ test('uploads are checked, and numbers and scopes of keys', async () => {
 
 test('a bound certificate is not deleted; one that no live version binds is', async () => {
   const refused = await project.wrangler('mtls-certificate', 'delete', '--id', id);
-  assert.match(refused.stdout + refused.stderr, /bound by pushed, uploaded: deploy without the binding/);
+  assert.match(
+    refused.stdout + refused.stderr,
+    /bound by the apps pushed, uploaded: deploy each of them without the binding/,
+  );
   await cellar.deployAgain('pushed', 'mtls', filesOf('pushed', []));
   await rpc('apps.delete', { id: 'uploaded' });
   await wrangler('mtls-certificate', 'delete', '--name', 'shop');

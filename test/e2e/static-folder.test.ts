@@ -135,7 +135,10 @@ test('what cannot be a site is refused, with the file and the fix', async () => 
     );
   assert.equal(await begin({ ...page, '/.well-known/security.txt': file, '/a/_worker.js': file }), undefined);
   assert.match(await begin({ ...page, '/..': file }), /has \/\.\., which is never served/);
-  assert.match(await begin({ ...page, '//x': file }), /"\/\/x" must not have an empty part, or \. or \.\./);
+  assert.match(
+    await begin({ ...page, '//x': file }),
+    /"\/\/x" must not have an empty part between two slashes, or \. or \.\./,
+  );
   assert.match(await begin({ ...page, x: file }), /"x" must begin with a slash/);
   assert.match(await begin({ ...page, '/x': { ...file, size: FOLDER_FILE_BYTES + 1 } }), /anifest\./);
   const many = Object.fromEntries(Array.from({ length: 20_001 }, (_, n) => [`/${n}`, file]));

@@ -390,7 +390,10 @@ test('a sign-in asks for the second factor; a recovery link removes it and ends 
   const thief = new Visitor(cellar);
   await thief.ask('POST', '/api/auth/sign-in/email', { email: 'erin@example.com', password });
   const copied = await thief.ask('POST', '/api/auth/two-factor/verify-totp', trusted);
-  assert.deepEqual([copied.status, copied.body.message], [401, 'This code was used. Wait for the next one.']);
+  assert.deepEqual(
+    [copied.status, copied.body.message],
+    [401, 'This code was used before. Wait for the next code.'],
+  );
   assert.equal((await thief.ask('POST', '/api/auth/two-factor/verify-totp')).status, 400);
   assert.equal(await thief.account(), null);
   const backup = { code: 'not a code' };

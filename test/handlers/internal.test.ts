@@ -297,7 +297,7 @@ test('a report that no parser takes is refused, and half of a character in anoth
     reportOf('{"channel":"a","event":"\\ud800"}'),
   ]);
   assert.equal(status, 200);
-  const text = 'log of the service cellar: Nested deeper than 64 levels at position 71.';
+  const text = 'log of the service cellar: The JSON is nested deeper than 64 levels at position 71.';
   assert.deepEqual(body, { refused: [{ app_id: id, text }] });
   const { items } = (await control.api('GET', `/v1/apps/${id}/events`)).body;
   assert.deepEqual(

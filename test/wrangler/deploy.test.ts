@@ -87,7 +87,10 @@ test('a dry run makes no app, and a version shows its author and variables', asy
   const halves = await project.wrangler('versions', 'deploy', `${version}@50%`, '--yes');
   assert.equal(halves.code, 1);
   const secret = await project.wrangler('versions', 'secret', 'put', 'KEY');
-  assert.match(secret.stdout + secret.stderr, /secrets are the app's: `wrangler secret`/);
+  assert.match(
+    secret.stdout + secret.stderr,
+    /a secret belongs to the app, not to one version: use `wrangler secret`/,
+  );
 });
 
 test('versions keep their ids, tags and messages, through changes of crons and rollbacks', async () => {

@@ -198,7 +198,7 @@ test('an earlier version can be the second one, also with 0 %, and the live one 
   );
   assert.equal(count(await byKey('back'), 'one'), 400);
   const wrong = await set([one, 60], [zero.id, 30]);
-  assert.match(wrong.body.detail, /make 100, not 90/);
+  assert.match(wrong.body.detail, /add up to 100, not 90/);
   assert.equal((await set([one, 50], ['unknown', 50])).body.code, 'deploy_not_found');
 });
 
@@ -220,7 +220,7 @@ test('versions with stored data are refused with the reason, and one with 100 % 
   );
   assert.equal(code, 1);
   assert.match(stdout + stderr, /the KV namespace NOTES/);
-  assert.match(stdout + stderr, /only one version may own/);
+  assert.match(stdout + stderr, /only one version at a time can use/);
   assert.equal((await ask('stored')).text, 'zero');
   await wrangler(project, 'versions', 'deploy', `${one}@100`, '-y');
   assert.equal((await ask('stored')).text, 'one');

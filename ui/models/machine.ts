@@ -80,7 +80,7 @@ export function attention({ host, deploys }: Stats): string[] {
 
 /** Returns what a restore would change, in sentences. */
 export function changesOf({ changes, problem }: Result<'admin.restore'>): string[] {
-  if (problem !== null) return [`What would be lost is not known: ${problem}`];
+  if (problem !== null) return [`Cellar cannot tell which data would be lost: ${problem}`];
   const said = (changes ?? []).flatMap((change) => {
     const files = changedFiles(change);
     const lost = change.lost_bytes > 0 ? `, ${bytes(change.lost_bytes)} written since are lost` : '';

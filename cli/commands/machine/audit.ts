@@ -15,19 +15,23 @@ const PAGE = 200;
 const SHOWN = 50;
 
 const filters = [
-  { flags: '--account <id>', summary: 'of this account' },
-  { flags: '--on <app>', summary: 'on this app' },
-  { flags: '--operation <name>', summary: 'of this operation, such as apps.delete' },
-  { flags: '--via <interface>', summary: 'by this interface', choices: auditInterface.options },
-  { flags: '--refused', summary: 'that did not succeed' },
-  { flags: '--since <time>', summary: 'of this time or later, such as 2026-11-01T00:00:00Z' },
-  { flags: '--until <time>', summary: 'before this time' },
+  { flags: '--account <id>', summary: 'only changes by this account' },
+  { flags: '--on <app>', summary: 'only changes of this app' },
+  { flags: '--operation <name>', summary: 'only changes by this operation, such as apps.delete' },
+  {
+    flags: '--via <interface>',
+    summary: 'only changes through this interface',
+    choices: auditInterface.options,
+  },
+  { flags: '--refused', summary: 'only changes that did not succeed' },
+  { flags: '--since <time>', summary: 'only changes of this time or later, such as 2026-11-01T00:00:00Z' },
+  { flags: '--until <time>', summary: 'only changes before this time' },
 ];
 
 export const auditCommands: readonly Command[] = [
   command({
     words: 'audit list',
-    summary: `Lists the last ${SHOWN} changes by you; with the runner token, by all`,
+    summary: `Lists the last ${SHOWN} changes by your account; with the runner token, by all accounts`,
     options: filters,
     examples: ['audit', 'audit --on shop --refused'],
     answers: 'audit.list',
@@ -36,12 +40,13 @@ export const auditCommands: readonly Command[] = [
       table(
         ['WHEN', 'WHO', 'WHAT', 'APP', 'DETAILS', 'VIA', 'ADDRESS', 'OUTCOME'],
         items.map(rowOf),
-        'There are none.',
+        'There are no such changes.',
       ),
   }),
   {
     words: 'audit export',
-    summary: 'Prints all such changes as lines of JSON, newest first',
+    summary:
+      'Prints all changes by your account as lines of JSON, newest first; with the runner token, by all accounts',
     options: filters,
     examples: ['audit export --since 2026-11-01T00:00:00Z'],
     answers: null,
@@ -66,7 +71,12 @@ async function* pagesOf(session: Session, filter: Params<'audit.list'>): AsyncGe
 function filterOf(input: Input): Params<'audit.list'> {
   const given = (name: string) => textOf(input, name);
   const via = auditInterface.safeParse(given('via') ?? 'ui');
-  if (!via.success) throw new Stopped('usage', 'There is no such interface.', 'cellar audit --help');
+  if (!via.success)
+    throw new Stopped(
+      'usage',
+      `--via must be one of ${auditInterface.options.join(', ')}.`,
+      'cellar audit --help',
+    );
   const filter = {
     account: given('account'),
     app: given('on'),

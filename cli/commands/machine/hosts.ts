@@ -6,12 +6,12 @@ import { ago, bytes, many, plain, status, table } from '../../show.ts';
 
 type Host = Result<'hosts.list'>['items'][number];
 
-const name = { name: 'host', summary: 'its name or id, as `cellar hosts` lists it' };
+const name = { name: 'host', summary: 'the name or id of the machine, as `cellar hosts` lists it' };
 
 export const hostCommands: readonly Command[] = [
   command({
     words: 'hosts list',
-    summary: 'Lists the machines of a Cellar of several; needs the runner token',
+    summary: 'Lists the machines of a Cellar that runs on several machines; needs the runner token',
     examples: ['hosts'],
     answers: 'hosts.list',
     run: (session) => whole((page) => session.call('hosts.list', page)),
@@ -30,14 +30,14 @@ export const hostCommands: readonly Command[] = [
           ago(host.started_at),
           clockOf(host),
         ]),
-        'This Cellar is on one machine.',
+        'This Cellar runs on one machine.',
       ),
   }),
   command({
     words: 'hosts drain',
     summary: 'Moves the apps of a machine to others, before it is shut down; needs the runner token',
     arguments: [name],
-    options: [{ flags: '--undo', summary: 'let it have apps again' }],
+    options: [{ flags: '--undo', summary: 'let the machine have apps again' }],
     examples: ['hosts drain box2', 'hosts drain box2 --undo'],
     answers: 'hosts.drain',
     run: (session, input) =>
@@ -45,12 +45,12 @@ export const hostCommands: readonly Command[] = [
   }),
   command({
     words: 'hosts remove',
-    summary: 'Forgets a machine that has ended; needs the runner token',
+    summary: 'Removes a machine that was shut down or lost; needs the runner token',
     arguments: [name],
     examples: ['hosts remove box2 --yes'],
     answers: 'hosts.remove',
     destroys: ({ host }) =>
-      `Forget the machine ${host}? Apps whose data is on it stay down until it is back.`,
+      `Remove the machine ${host}? Apps whose data is on that machine stay down until it is back.`,
     run: (session, input) => session.call('hosts.remove', { host: textOf(input, 'host')! }),
   }),
 ];
@@ -58,7 +58,7 @@ export const hostCommands: readonly Command[] = [
 function appsOf({ apps, local_apps, load }: Host): string {
   const parts = [
     ...(load === null ? [] : [`${load.running} running`]),
-    ...(local_apps === 0 ? [] : [`${many(local_apps, 'app')} with data on it`]),
+    ...(local_apps === 0 ? [] : [`${many(local_apps, 'app')} with data on the machine`]),
   ];
   return parts.length === 0 ? String(apps) : `${apps} (${parts.join(', ')})`;
 }

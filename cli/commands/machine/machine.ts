@@ -12,12 +12,15 @@ import { restoreCommand } from './restore.ts';
 /** Longest life of a key made here, in days. */
 const MOST_DAYS = 3650;
 
-const account = { flags: '--account <id>', summary: 'of another account, with the runner token' };
+const account = {
+  flags: '--account <id>',
+  summary: 'the account of the key, if it is not yours; needs the runner token',
+};
 
 export const machineCommands: readonly Command[] = [
   command({
     words: 'stats',
-    summary: 'Shows figures of this Cellar; needs the runner token',
+    summary: 'Shows the state of this Cellar in numbers; needs the runner token',
     examples: ['stats'],
     answers: 'admin.stats',
     run: (session) => session.call('admin.stats', {}),
@@ -44,7 +47,7 @@ export const machineCommands: readonly Command[] = [
   }),
   command({
     words: 'snapshot',
-    summary: 'Takes a snapshot of everything; needs the runner token',
+    summary: 'Takes a snapshot of all data; needs the runner token',
     examples: ['snapshot'],
     answers: 'admin.snapshot',
     run: (session) => session.call('admin.snapshot', {}),
@@ -60,12 +63,12 @@ export const machineCommands: readonly Command[] = [
       table(
         ['SNAPSHOT', 'TAKEN', 'SIZE', 'APPS', 'WHY'],
         items.map((each) => [each.key, ago(each.created_at), bytes(each.bytes), String(each.apps), each.why]),
-        'There are none. Next: cellar snapshot',
+        'There are no snapshots. Next: cellar snapshot',
       ),
   }),
   command({
     words: 'snapshots verify',
-    summary: 'Reads all data of snapshots, and fails when something is damaged; needs the runner token',
+    summary: 'Reads all data of the snapshots, and fails if any is damaged; needs the runner token',
     examples: ['snapshots verify'],
     answers: 'snapshots.verify',
     run: async (session) => {
@@ -80,7 +83,7 @@ export const machineCommands: readonly Command[] = [
       ];
       throw new Stopped(
         'failed',
-        `${damaged.length} of ${many(snapshots, 'snapshot')} cannot restore all:\n${lines.join('\n')}`,
+        `${damaged.length} of ${many(snapshots, 'snapshot')} cannot restore everything:\n${lines.join('\n')}`,
         'cellar snapshot',
       );
     },
@@ -110,18 +113,18 @@ export const machineCommands: readonly Command[] = [
           key.expires_at ?? 'never',
           ago(key.last_used_at),
         ]),
-        'There are none.',
+        'There are no API keys.',
       ),
   }),
   command({
     words: 'keys create',
-    summary: 'Makes an API key, the password for git, and prints it this once',
-    arguments: [{ name: 'name', summary: 'what it is for', optional: true }],
+    summary: 'Makes an API key, which is also the password for git, and prints it only once',
+    arguments: [{ name: 'name', summary: 'a name for the key', optional: true }],
     options: [
       account,
-      { flags: '--scope <scope>', summary: 'the most that the key allows', choices: keyScope.options },
-      { flags: '--only <app>', summary: 'for this app only' },
-      { flags: '--days <n>', summary: 'how many days until it expires; without it, never' },
+      { flags: '--scope <scope>', summary: 'the maximum permission of the key', choices: keyScope.options },
+      { flags: '--only <app>', summary: 'the only app that the key is for' },
+      { flags: '--days <n>', summary: 'how many days until the key expires; left out: never' },
     ],
     examples: ['keys create laptop', 'keys create ci --scope deploy --only shop --days 90'],
     answers: 'keys.create',
@@ -144,7 +147,7 @@ export const machineCommands: readonly Command[] = [
   command({
     words: 'keys revoke',
     summary: 'Revokes an API key',
-    arguments: [{ name: 'id', summary: 'its id, as `cellar keys` lists it' }],
+    arguments: [{ name: 'id', summary: 'the id of the key, as `cellar keys` lists it' }],
     examples: ['keys revoke 0f9q2t6m8r4kx1zb --yes'],
     answers: 'keys.revoke',
     destroys: ({ id }) => `Revoke the key ${id}? Its users lose access at once.`,
@@ -154,8 +157,11 @@ export const machineCommands: readonly Command[] = [
     words: 'call',
     summary: 'Runs any operation of the API by its name, and prints its answer as JSON',
     arguments: [
-      { name: 'method', summary: 'such as apps.list; docs/operations-of-the-api.md has them all' },
-      { name: 'params', summary: 'an object in JSON; `-` reads standard input', optional: true },
+      {
+        name: 'method',
+        summary: 'the operation, such as apps.list; docs/operations-of-the-api.md lists all',
+      },
+      { name: 'params', summary: 'the params, an object in JSON; `-` reads standard input', optional: true },
     ],
     examples: ['call apps.list', `call logs.list '{"id": "shop", "limit": 5}'`],
     answers: null,

@@ -22,13 +22,17 @@ export const moveCommand: Command = textCommand({
   ofApp: true,
   arguments: [{ name: 'name', summary: 'the app, instead of --app', optional: true }],
   options: [
-    { flags: '--to <place>', summary: 'where it keeps its data afterwards', choices: ['local', 'bucket'] },
+    {
+      flags: '--to <place>',
+      summary: 'where the app keeps its data afterwards',
+      choices: ['local', 'bucket'],
+    },
     {
       flags: '--host <name>',
       summary: 'the machine that runs it afterwards; its data must be in the bucket',
     },
-    { flags: '--all', summary: 'every app that is elsewhere' },
-    { flags: '--dry-run', summary: 'only say what would be moved' },
+    { flags: '--all', summary: 'every app whose data is not there yet' },
+    { flags: '--dry-run', summary: 'only print which data would be moved' },
   ],
   examples: [
     'move shop --to bucket',
@@ -38,11 +42,11 @@ export const moveCommand: Command = textCommand({
   ],
   destroys: async (input, session) => {
     const host = hostOf(input);
-    if (host !== undefined) return `Move ${appOf(input, session)} to ${host}? Requests wait meanwhile.`;
+    if (host !== undefined) return `Move ${appOf(input, session)} to ${host}? Requests wait during the move.`;
     const to = placeOf(input);
     const planned = await plansOf(session, input, to);
     const moving = planned.filter(({ plan }) => plan.from !== to);
-    return `${moving.map(shownPlan).join('\n')}\nMove ${many(moving.length, 'app')} ${PLACES[to]}? Requests wait meanwhile.`;
+    return `${moving.map(shownPlan).join('\n')}\nMove ${many(moving.length, 'app')} ${PLACES[to]}? Requests wait during the move.`;
   },
   run: async (session, input) => {
     const host = hostOf(input);
@@ -50,12 +54,12 @@ export const moveCommand: Command = textCommand({
       const id = appOf(input, session);
       const { moved } = await session.call('apps.move', { id, host, dry_run: input.dryRun === true });
       if (moved) return `${id} runs on ${host}.`;
-      return input.dryRun === true ? `${id} can move to ${host}.` : 'Nothing is to be moved.';
+      return input.dryRun === true ? `${id} can move to ${host}.` : `${id} already runs on ${host}.`;
     }
     const to = placeOf(input);
     const planned = await plansOf(session, input, to);
     const moving = planned.filter(({ plan }) => plan.from !== to);
-    if (moving.length === 0) return 'Nothing is to be moved.';
+    if (moving.length === 0) return `All data is already there: nothing was moved.`;
     if (input.dryRun === true) return moving.map(shownPlan).join('\n');
     for (const [at, { slug, plan }] of moving.entries()) {
       session.place.say(`${at + 1} of ${moving.length}: ${shownPlan({ slug, plan })}\n`);

@@ -16,14 +16,16 @@ export const restoreCommand = command({
   words: 'restore',
   summary: "Replaces an app's storage, or one database of it, by that of a snapshot; needs the runner token",
   ofApp: true,
-  arguments: [{ name: 'snapshot', summary: 'its key, as `cellar snapshots` lists it', optional: true }],
+  arguments: [
+    { name: 'snapshot', summary: 'the key of the snapshot, as `cellar snapshots` lists it', optional: true },
+  ],
   options: [
     {
       flags: '--at <time>',
-      summary: 'the last snapshot until this time: 14:00 of the last 24 hours, or 2026-11-22T14:00Z',
+      summary: 'restore the last snapshot up to this time: 14:00 of the last 24 hours, or 2026-11-22T14:00Z',
     },
-    { flags: '--database <id>', summary: 'this database only' },
-    { flags: '--dry-run', summary: 'only say what would change' },
+    { flags: '--database <id>', summary: 'restore only this database' },
+    { flags: '--dry-run', summary: 'only print what would change' },
   ],
   examples: [
     'restore --at 14:00 --app shop --dry-run',
@@ -34,15 +36,16 @@ export const restoreCommand = command({
   destroys: (input, session) => {
     const { snapshot, at, database } = paramsOf(input, session);
     const what = database === undefined ? 'all storage' : `the database ${database}`;
-    const from = snapshot ?? `the last snapshot until ${at}`;
-    return `Replace ${what} of the app ${session.app()} by that of ${from}?`;
+    const from = snapshot ?? `the last snapshot up to ${at}`;
+    return `Replace ${what} of the app ${session.app()} by the storage in ${from}?`;
   },
   run: (session, input) => session.call('admin.restore', paramsOf(input, session)),
   show: (restored) => {
     const { snapshot, before, changes } = restored;
     if (changes !== null) return shownChanges(restored, changes);
-    const aside = before === null ? 'could not be read, and is in the trash for a week' : `is in ${before}`;
-    return `It is as in ${snapshot}. The state before ${aside}`;
+    const aside =
+      before === null ? 'could not be read, and is in the trash for a week' : `is in the snapshot ${before}`;
+    return `The storage is as in the snapshot ${snapshot}. The previous storage ${aside}`;
   },
 });
 
@@ -94,7 +97,7 @@ function shownChanges({ snapshot, created_at, problem }: Restored, changes: read
   const none = 'The storage is as in the snapshot: nothing would change.';
   return [
     `Snapshot ${snapshot}, taken at ${created_at}. Nothing was changed.`,
-    ...(problem === null ? [] : [`What would be lost is not known: ${problem}`]),
+    ...(problem === null ? [] : [`Cellar cannot tell which data would be lost: ${problem}`]),
     table(['STORAGE', 'THEN', 'NOW', 'LOST', 'FILES'], rows, problem === null ? none : ''),
   ]
     .join('\n')

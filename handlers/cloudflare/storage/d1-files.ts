@@ -101,7 +101,7 @@ async function importFile(context: CallContext, database: Kept, asked: z.output<
     throw new CloudflareError(
       400,
       CODES.BAD_REQUEST,
-      'There is no import to poll: each is complete when its request is answered.',
+      'No import is in progress: an import is complete when its request is answered.',
     );
   if (asked.action === 'init') {
     const filename = await newFile(context, '');
@@ -165,7 +165,7 @@ function requireFile<File>(file: File | null): File {
   throw new CloudflareError(
     404,
     CODES.BAD_REQUEST,
-    'There is no such file. Files are removed after an hour.',
+    'The file of the import or export does not exist. Such files are removed after an hour: start again.',
   );
 }
 

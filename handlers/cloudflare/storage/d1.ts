@@ -17,7 +17,7 @@ const Queries = z
   .object({ ...single, sql: single.sql.optional(), batch: z.array(z.object(single)).min(1).optional() })
   .refine(({ sql, batch }) => (sql === undefined) !== (batch === undefined), {
     path: ['sql'],
-    error: 'or batch, and not both, says what to run',
+    error: 'is required unless `batch` is given; give only one of them',
   });
 
 export const databaseCalls = [

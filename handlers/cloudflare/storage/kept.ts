@@ -114,12 +114,14 @@ async function find(context: CallContext, kind: Kind, name: string): Promise<Kep
     throw new CloudflareError(
       400,
       CODES.BAD_REQUEST,
-      `Several apps have a ${word} ${name}: say which, by ${names}.`,
+      `Several apps have a ${word} ${name}: use one of these names instead: ${names}.`,
     );
   }
   await refuseHidden(context, kind, name);
   const known =
-    all.length === 0 ? 'There is none yet' : `There are ${all.map((each) => each.name).join(', ')}`;
+    all.length === 0
+      ? 'The account has none yet'
+      : `The account has ${all.map((each) => each.name).join(', ')}`;
   throw new CloudflareError(
     404,
     NOT_FOUND[kind],

@@ -164,7 +164,7 @@ export const namespaceCalls = [
           throw new CloudflareError(
             413,
             CODES.BAD_REQUEST,
-            `The values have over ${KV_VALUE_BYTES} bytes together. Ask for fewer keys.`,
+            `The values have more than ${KV_VALUE_BYTES} bytes together. Read fewer keys at once.`,
           );
         values[key] = value && new TextDecoder().decode(value);
       }
@@ -202,7 +202,7 @@ async function put(
   if (value instanceof Blob && value.size > KV_VALUE_BYTES) throw tooLarge();
   const at = expiration ?? (ttl === undefined ? undefined : Math.ceil(Date.now() / 1000) + ttl);
   if (at !== undefined && !(Math.abs(at) <= MAX_DATE_S))
-    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The expiration is not a time.');
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The expiration must be a time in seconds since 1970.');
   const entry = {
     ...(await namespaceOf(context)),
     key,
@@ -214,7 +214,7 @@ async function put(
 }
 
 function tooLarge(): Problem {
-  return new Problem('body_too_large', `A value may have ${KV_VALUE_BYTES} bytes.`);
+  return new Problem('body_too_large', `A value may have at most ${KV_VALUE_BYTES} bytes.`);
 }
 
 async function removeAll(context: CallContext, keys: string[]) {
@@ -245,7 +245,7 @@ async function bodyOf(context: CallContext): Promise<KvBody> {
 async function formOf(request: Request, type: string): Promise<KvBody> {
   const bytes = await readBytes(request, KV_VALUE_BYTES + FORM_BYTES);
   const form = await new Response(bytes, { headers: { 'content-type': type } }).formData().catch(() => {
-    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The body is not a complete multipart/form-data.');
+    throw new CloudflareError(400, CODES.BAD_REQUEST, 'The body must be a complete multipart/form-data.');
   });
   const [value, metadata] = [form.get('value') ?? '', form.get('metadata')];
   return {

@@ -57,14 +57,14 @@ export const mtlsCertificateCalls = [
         throw new CloudflareError(
           400,
           CODES.BAD_REQUEST,
-          'Certificates of authorities have no use here: upload a client certificate, with `wrangler mtls-certificate upload`.',
+          'Cellar does not store certificates of authorities: upload a client certificate, with `wrangler mtls-certificate upload`.',
         );
       const id = uuidOf(newId());
       const body = { id, certificates, private_key };
       const { expires_on, ...read } = await host.call('POST /client-certificates', {}, { body });
       const added = { id, name, ...read, expires_at: expires_on, created_at: at };
       if (await addCertificate(db, account, added, CERTIFICATES_MAX)) return shown(added);
-      const message = `An account may have ${CERTIFICATES_MAX} client certificates: delete one first.`;
+      const message = `An account may have at most ${CERTIFICATES_MAX} client certificates: delete one first.`;
       throw new CloudflareError(409, CODES.BAD_REQUEST, message);
     },
   }),
@@ -82,7 +82,7 @@ export const mtlsCertificateCalls = [
       const found = await requireCertificate(context);
       const apps = await appsBoundTo(context, found.id);
       if (apps.length > 0) {
-        const message = `The certificate is bound by ${apps.join(', ')}: deploy without the binding first.`;
+        const message = `The certificate is bound by the apps ${apps.join(', ')}: deploy each of them without the binding first.`;
         throw new CloudflareError(409, CODES.BAD_REQUEST, message.slice(0, 1_000));
       }
       await deleteCertificate(context.db, found.id);

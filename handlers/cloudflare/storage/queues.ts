@@ -12,7 +12,7 @@ import { type Kept, keptPlaces, nameOfNew, numberedPage } from './kept.ts';
 const QUEUES = '/accounts/:account/queues';
 
 const Consumer = z.object({
-  type: z.literal('worker', 'queues are consumed by Workers here, not by pulling').default('worker'),
+  type: z.literal('worker', 'must be worker: Cellar has no pull consumers of queues').default('worker'),
   script_name: z.string(),
   dead_letter_queue: z.string().optional(),
   settings: z

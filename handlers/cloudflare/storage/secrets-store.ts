@@ -58,7 +58,7 @@ export const secretsStoreCalls = [
       note({ name });
       const store = { id: hexId(), name, created_at: at };
       if (await addStore(db, { id: store.id, owner, name, at, limit: STORES_MAX })) return shown(store);
-      const message = `The account has a Secrets Store ${name} already, or the ${STORES_MAX} stores that it may have.`;
+      const message = `The account has a Secrets Store ${name} already, or has ${STORES_MAX} stores, the maximum: use another name, or delete a store.`;
       throw new CloudflareError(409, CODES.BAD_REQUEST, message);
     },
   }),
@@ -203,10 +203,10 @@ async function add(
     throw new CloudflareError(
       409,
       CODES.BAD_REQUEST,
-      `The Secrets Store has one of these already: ${names}.`,
+      `The Secrets Store has at least one of these secrets already: ${names}.`,
     );
   }
-  const message = `An account may have ${SECRETS_MAX} secrets in its Secrets Stores: delete one first.`;
+  const message = `An account may have at most ${SECRETS_MAX} secrets in its Secrets Stores: delete one first.`;
   throw new CloudflareError(409, CODES.BAD_REQUEST, message);
 }
 

@@ -155,7 +155,7 @@ function read(
 
 async function shown(context: CallContext, kept: Kept) {
   const config = await read(context, kept, 'settings');
-  if (!('metric' in config)) throw new Error('the host answered no settings');
+  if (!('metric' in config)) throw new Error('the host returned no settings of the vector index');
   const { name, app } = kept;
   return {
     name,

@@ -69,7 +69,10 @@ export const workflowCalls = [
         .optional(),
       schedules: z
         .array(z.unknown())
-        .max(0, 'schedules of Workflows are not run: create instances in scheduled()')
+        .max(
+          0,
+          'must be empty: Cellar does not run schedules of Workflows; create the instances in scheduled()',
+        )
         .optional(),
     }),
     // The upload has already created the Workflow. This call changes only its settings.

@@ -28,7 +28,7 @@ export const assetCalls = [
         throw new CloudflareError(
           400,
           CODES.BAD_REQUEST,
-          'Assets are taken in base64 here: say ?base64=true.',
+          'Cellar accepts assets only in base64: add ?base64=true to the address.',
         );
       const contentType = request.headers.get('content-type') ?? '';
       const given = { query: { home }, body: requireBody(request), contentType };
@@ -74,7 +74,11 @@ function sessionToken({ session, home }: Session): string {
 function sessionOf(authorization: string): Session {
   const [, payload = '', session] = /^Bearer +[\w-]+\.([\w-]+)\.([a-z2-7]{52})$/i.exec(authorization) ?? [];
   if (session !== undefined) return { session, home: homeIn(payload) };
-  throw new CloudflareError(401, CODES.AUTHENTICATION, 'This needs the token of a session of assets.');
+  throw new CloudflareError(
+    401,
+    CODES.AUTHENTICATION,
+    'The request needs the token (`jwt`) of an upload session of assets.',
+  );
 }
 
 /** Returns the host that a token's payload names. Nothing else in the payload is used. */

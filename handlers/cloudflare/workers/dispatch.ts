@@ -66,7 +66,7 @@ export const dispatchCalls = [
       throw new CloudflareError(
         409,
         CODES.BAD_REQUEST,
-        `The account has ${NAMESPACES_MAX} dispatch namespaces, the most that it may have: delete one.`,
+        `The account has ${NAMESPACES_MAX} dispatch namespaces, the maximum: delete one first.`,
       );
     },
   }),

@@ -52,7 +52,7 @@ export const tailCalls = [
         throw new CloudflareError(
           400,
           CODES.BAD_REQUEST,
-          'A tail is filtered by --search, --status, --method, --version-id and --sampling-rate here; which headers a request had, and its whole address, is not written down.',
+          'Cellar supports only the filters --search, --status, --method, --version-id and --sampling-rate of wrangler tail: it does not store the headers or the whole address of a request.',
         );
       const key = keyOf(actor);
       const until = Math.min(Date.now() + TAIL_S * 1000, Date.parse(key?.expiresAt ?? '') || Infinity);
@@ -84,7 +84,7 @@ export const tailCalls = [
       };
       await allowed();
       if (context.request.headers.get('upgrade')?.toLowerCase() !== 'websocket')
-        throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail is a WebSocket.');
+        throw new CloudflareError(426, CODES.BAD_REQUEST, 'A tail needs a WebSocket connection.');
       const { host } = context;
       const words = { id: tail.app };
       const lines = await host.bytes('POST /apps/:id/telemetry/logs/stream', words, { body: { tail: true } });

@@ -52,7 +52,7 @@ export const App = z.strictObject({
   replicas: z.int(),
   /** Its place in a dispatch namespace; null for an app with an address of its own. */
   dispatch: z.strictObject({ namespace: z.string(), script: z.string() }).nullable(),
-  /** Whether visitors get its maintenance page. */
+  /** Whether visitors get the maintenance page of the app. */
   maintenance: z.boolean(),
   status: appStatus,
   asleep_since: time.nullable(),
@@ -125,7 +125,7 @@ export const apps = [
   operation({
     name: 'apps.overview',
     oneApp: true,
-    summary: 'Lists the newest 500 apps with their figures of 24 hours and their last deploys',
+    summary: 'Lists the newest 500 apps, each with its figures of the last 24 hours and its last deploy',
     method: 'GET',
     needs: 'account',
     input: z.strictObject({}),
@@ -187,7 +187,7 @@ export const apps = [
   operation({
     name: 'apps.templates',
     oneApp: true,
-    summary: 'Lists the projects that an app can be started from',
+    summary: 'Lists the templates for the code of a new app',
     method: 'GET',
     needs: 'account',
     input: z.strictObject({}),
@@ -197,7 +197,7 @@ export const apps = [
   }),
   operation({
     name: 'apps.update',
-    summary: 'Starts or stops an app, or sets how many processes it runs; starting wakes a sleeping one',
+    summary: 'Starts or stops an app, or sets how many processes it runs; starting also wakes a sleeping app',
     method: 'PATCH',
     path: '/v1/apps/:id',
     needs: 'admin',
@@ -211,7 +211,7 @@ export const apps = [
   }),
   operation({
     name: 'apps.rename',
-    summary: 'Gives an app another slug: its address and its remote change, its data stays',
+    summary: 'Renames an app: its address and its git remote change, its data stays',
     method: 'POST',
     path: '/v1/apps/:id/rename',
     needs: 'admin',
@@ -221,7 +221,7 @@ export const apps = [
   }),
   operation({
     name: 'apps.sleep',
-    summary: 'Parks an app; the next request wakes it',
+    summary: 'Puts a running app to sleep; the next request wakes it',
     method: 'POST',
     path: '/v1/apps/:id/sleep',
     needs: 'push',

@@ -49,7 +49,7 @@ export const Builds = z.strictObject({
 export const builds = [
   operation({
     name: 'builds.get',
-    summary: 'Reads where in its repository an app is, how it is built, and which pushes deploy it',
+    summary: 'Reads the root directory and the build commands of an app, and which pushes deploy it',
     method: 'GET',
     needs: 'view',
     input: z.strictObject({ id: reference }),
@@ -58,7 +58,7 @@ export const builds = [
   operation({
     name: 'builds.set',
     summary:
-      'Sets where an app is, how it is built, and which pushes deploy it; omitted fields do not change',
+      'Sets the root directory and the build commands of an app, and which pushes deploy it; omitted fields do not change',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({

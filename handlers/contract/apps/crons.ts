@@ -37,7 +37,7 @@ export const crons = [
   }),
   operation({
     name: 'crons.run',
-    summary: 'Runs a cron now, as its schedule does; a sleeping app stays asleep',
+    summary: 'Runs a cron now, as its schedule does; a sleeping app also runs the cron, and stays asleep',
     method: 'POST',
     needs: 'push',
     input: z.strictObject({ id: reference, cron: z.string().min(1).max(200) }),

@@ -145,7 +145,7 @@ export const deploys = [
 export const git = [
   operation({
     name: 'git.remote',
-    summary: 'Says where to push to, and how to clone and push',
+    summary: 'Returns the git address of an app, and the commands to clone it and to push to it',
     method: 'POST',
     audited: false,
     path: '/v1/apps/:id/git-remote',

@@ -113,7 +113,8 @@ export const domains = [
   }),
   operation({
     name: 'domains.add',
-    summary: 'Attaches a hostname; it is served once its DNS points here or names the app',
+    summary:
+      'Attaches a hostname to an app; Cellar serves the hostname once its DNS points to this Cellar, or a TXT record names the app',
     method: 'POST',
     path: '/v1/apps/:id/domains',
     needs: 'admin',

@@ -68,7 +68,7 @@ export const env = [
   }),
   operation({
     name: 'env.set',
-    summary: 'Sets a build variable, for install and build from the next deploy on',
+    summary: 'Sets a build variable, which install and build commands get from the next deploy on',
     method: 'POST',
     path: '/v1/apps/:id/env',
     needs: 'admin',

@@ -23,7 +23,7 @@ const maintenanceHtml = z
     error: `must have at most ${MAINTENANCE_HTML_BYTES} bytes in UTF-8`,
   })
   .regex(/^[^\0]*$/, 'must not have a NUL character')
-  .refine((value) => value.trim() !== '', { error: 'must be a page, or null' });
+  .refine((value) => value.trim() !== '', { error: 'must be HTML, or null' });
 
 export const Maintenance = z.strictObject({
   enabled: z.boolean(),
@@ -34,7 +34,7 @@ export const Maintenance = z.strictObject({
 export const limits = [
   operation({
     name: 'limits.get',
-    summary: "Reads an app's edge limits",
+    summary: 'Reads how many requests per minute an app accepts',
     method: 'GET',
     needs: 'view',
     input: z.strictObject({ id: reference }),
@@ -42,7 +42,7 @@ export const limits = [
   }),
   operation({
     name: 'limits.set',
-    summary: "Sets an app's edge limits; omitted fields do not change",
+    summary: 'Sets how many requests per minute an app accepts; omitted fields do not change',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({

@@ -26,7 +26,7 @@ export const moves = [
   operation({
     name: 'apps.move',
     summary:
-      'Moves the data and code of an app and of its previews into the bucket, or back to the machine; or has another host run it. Requests wait meanwhile',
+      'Moves the data and code of an app and of its previews into the bucket or back to the machine, or makes another host run the app. Requests wait during the move',
     method: 'POST',
     path: '/v1/apps/:id/move',
     needs: 'admin',
@@ -40,7 +40,7 @@ export const moves = [
       })
       .refine(({ to, host }) => (to === undefined) !== (host === undefined), {
         path: ['to'],
-        error: 'or else `host` must be given, and not both',
+        error: 'is required unless `host` is given; give only one of them',
       }),
     output: z.strictObject({ ...MovePlan.shape, moved: z.boolean() }),
     errors: [

@@ -15,10 +15,11 @@ export function pathFault(path: string): string | null {
   if (path.startsWith('/')) return 'must be relative to the root of the repository';
   if (byteLength(path) > PATH_BYTES) return `must have at most ${PATH_BYTES} bytes`;
   for (const name of path.split('/')) {
-    if (name === '') return 'must not have an empty part';
+    if (name === '') return 'must not have an empty part between two slashes';
     if (name === '.' || name === '..') return 'must not have a part . or ..';
     if (byteLength(name) > NAME_BYTES) return `must have at most ${NAME_BYTES} bytes in each part`;
-    if (isGitDirectory(name)) return 'must not lie in .git, or in what a file system takes for it';
+    if (isGitDirectory(name))
+      return 'must not lie in .git, or in a folder whose name a file system treats as .git';
   }
   return null;
 }

@@ -48,7 +48,7 @@ export const previews = [
   operation({
     name: 'previews.get',
     summary:
-      'Reads whether pushes to other branches make previews, how their storage starts, and their variables',
+      'Reads the settings of previews: whether pushes to branches other than main make previews, how their storage starts, and the overrides of their variables',
     method: 'GET',
     needs: 'view',
     input: z.strictObject({ id: reference }),
@@ -57,7 +57,7 @@ export const previews = [
   operation({
     name: 'previews.set',
     summary:
-      'Sets whether pushes to other branches make previews, their storage, and all overrides of their variables; omitted fields do not change',
+      'Sets whether pushes to branches other than main make previews, how their storage starts, and all overrides of their variables; omitted fields do not change',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({ id: reference, ...PreviewSettings.partial().shape }),

@@ -9,7 +9,9 @@ const name = z
   .string()
   .max(128)
   .regex(/^[A-Za-z_$][A-Za-z0-9_$]*$/, 'must be a JavaScript identifier of letters, digits, _ and $')
-  .refine((value) => value !== '__proto__', { error: 'is not a name that an object can have' });
+  .refine((value) => value !== '__proto__', {
+    error: 'is a name that JavaScript reserves; choose another name',
+  });
 
 /** The value is passed in the environment of the app's process, where a NUL byte would end it. */
 export const secretValue = z
@@ -38,7 +40,7 @@ export const secrets = [
   }),
   operation({
     name: 'secrets.set',
-    summary: "Sets a secret of the app's Worker; an app that runs is started again with it at once",
+    summary: "Sets a secret of the app's Worker; a running app is restarted with the secret at once",
     method: 'POST',
     needs: 'push',
     input: z.strictObject({ id: reference, name, value: secretValue }),
@@ -100,7 +102,8 @@ const renewal = {
 export const vars = [
   operation({
     name: 'vars.list',
-    summary: "Lists the variables of the app's Worker: those of its configuration, and their overrides",
+    summary:
+      "Lists the variables of the app's Worker: the variables of its configuration, and their overrides",
     method: 'GET',
     needs: 'push',
     input: z.strictObject({ id: reference, ...page }),
@@ -110,7 +113,7 @@ export const vars = [
   operation({
     name: 'vars.set',
     summary:
-      "Overrides a variable of the app's Worker, also for later deploys; an app that runs is started again at once",
+      "Overrides a variable of the app's Worker, also for later deploys; a running app is restarted at once",
     method: 'POST',
     needs: 'push',
     input: z.strictObject({ id: reference, name, value: json }),
@@ -122,7 +125,7 @@ export const vars = [
   operation({
     name: 'vars.unset',
     summary:
-      'Removes an override: the variable has the value of the configuration again. A running app is restarted at once',
+      'Removes an override, so that the variable has the value of the configuration again. A running app is restarted at once',
     method: 'POST',
     needs: 'push',
     input: z.strictObject({ id: reference, name: reference }),

@@ -56,8 +56,10 @@ const change = z
     const { content, content_base64, mode, from } = file;
     const fault = (message: string) => context.addIssue({ code: 'custom', message });
     const others = [content, content_base64, mode, from].filter((given) => given !== undefined);
-    if (content !== undefined && content_base64 !== undefined) fault('has content twice');
-    if (file.delete && others.length > 0) fault('is deleted, and changed too');
+    if (content !== undefined && content_base64 !== undefined)
+      fault('must not have both content and content_base64');
+    if (file.delete && others.length > 0)
+      fault('must not have content, content_base64, mode or from together with delete');
     if (!file.delete && others.length === 0) fault('needs content, content_base64, mode, delete or from');
   });
 
@@ -71,7 +73,12 @@ const changes = z
       for (const name of ['path', 'from'] as const) {
         const value = file[name];
         if (value === undefined) continue;
-        if (seen.has(value)) context.addIssue({ code: 'custom', message: 'is named twice', path: [n, name] });
+        if (seen.has(value))
+          context.addIssue({
+            code: 'custom',
+            message: 'names a file that another change names too',
+            path: [n, name],
+          });
         seen.add(value);
       }
     }
@@ -80,7 +87,7 @@ const changes = z
 export const source = [
   operation({
     name: 'source.tree',
-    summary: 'Lists the files of a directory, at the tip of main or elsewhere',
+    summary: 'Lists the files of a directory, at the tip of main or at another commit',
     method: 'GET',
     path: '/v1/apps/:id/tree',
     needs: 'view',
@@ -113,7 +120,7 @@ export const source = [
   }),
   operation({
     name: 'source.blob',
-    summary: "Reads a file's contents; beyond 256 KiB, in ranges",
+    summary: 'Reads the contents of a file; a file over 256 KiB is read in ranges',
     method: 'GET',
     path: '/v1/apps/:id/blob/:path+',
     needs: 'view',

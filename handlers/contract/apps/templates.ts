@@ -26,7 +26,7 @@ export const templates = [
   {
     name: 'ai',
     title: 'AI chat',
-    description: 'A chat with a language model of the AI server of this Cellar, as it writes.',
+    description: 'A chat with a language model of this Cellar. Answers appear while the model writes them.',
   },
   {
     name: 'react',

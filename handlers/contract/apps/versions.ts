@@ -49,8 +49,12 @@ export const versions = [
       versions: z
         .array(
           z.strictObject({
-            version: reference.meta({ description: 'Its id, or its UUID as Wrangler shows it.' }),
-            percentage: percentage.meta({ description: 'Its part of the requests.' }),
+            version: reference.meta({
+              description: 'The id of the version, or its UUID as Wrangler shows it.',
+            }),
+            percentage: percentage.meta({
+              description: 'The percentage of the requests that the version gets.',
+            }),
           }),
         )
         .min(1)

@@ -53,7 +53,8 @@ export const mailRoutes = [
   }),
   operation({
     name: 'mail.routes.set',
-    summary: "Gives the messages to an address at one of the app's domains to the app's email() handler",
+    summary:
+      "Delivers messages to an e-mail address at one of the app's domains to the app's email() handler",
     method: 'POST',
     path: '/v1/apps/:id/mail/routes',
     needs: 'admin',
@@ -64,7 +65,7 @@ export const mailRoutes = [
   }),
   operation({
     name: 'mail.routes.delete',
-    summary: 'Takes an e-mail address from an app; messages to it are refused',
+    summary: 'Removes an e-mail address from an app; Cellar then refuses messages to the address',
     method: 'DELETE',
     path: '/v1/apps/:id/mail/routes/:address',
     needs: 'admin',

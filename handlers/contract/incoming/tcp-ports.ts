@@ -23,7 +23,7 @@ export const tcpPorts = [
   }),
   operation({
     name: 'tcp.ports.set',
-    summary: "Gives the connections to a TCP port of RUNNER_TCP_PORTS to the app's connect() handler",
+    summary: "Passes connections to a TCP port of RUNNER_TCP_PORTS to the app's connect() handler",
     method: 'POST',
     path: '/v1/apps/:id/tcp/ports',
     needs: 'admin',
@@ -34,7 +34,7 @@ export const tcpPorts = [
   }),
   operation({
     name: 'tcp.ports.delete',
-    summary: 'Takes a TCP port from an app; new connections to it are reset',
+    summary: 'Removes a TCP port from an app; Cellar then resets new connections to the port',
     method: 'DELETE',
     path: '/v1/apps/:id/tcp/ports/:port',
     needs: 'admin',

@@ -94,7 +94,7 @@ export const accounts = [
   }),
   operation({
     name: 'accounts.set_max_apps',
-    summary: 'Sets how many apps an account may own; null: as the settings say',
+    summary: 'Sets how many apps an account may own; null: the default, RUNNER_MAX_APPS_PER_USER',
     method: 'POST',
     needs: 'runner',
     input: z.strictObject({ account: reference, max_apps: z.int().min(0).max(100_000).nullable() }),
@@ -115,7 +115,7 @@ export const accounts = [
 export const keys = [
   operation({
     name: 'keys.create',
-    summary: 'Makes an API key, the password for git; `key` is shown this once',
+    summary: 'Makes an API key, which is also the password for git; `key` is shown only once',
     method: 'POST',
     needs: 'account',
     input: z.strictObject({

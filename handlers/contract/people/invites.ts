@@ -45,7 +45,7 @@ export const invites = [
   operation({
     name: 'invites.create',
     summary:
-      'Makes a link that lets one person sign up, or set a new password; `url` is shown this once, and sent where a mail server is set',
+      'Makes a link with which one person signs up or sets a new password; `url` is shown only once, and sent by e-mail if Cellar has a mail server',
     method: 'POST',
     needs: 'runner',
     input: z.strictObject({
@@ -71,7 +71,7 @@ export const invites = [
   }),
   operation({
     name: 'invites.revoke',
-    summary: 'Ends the link of an invite that was not used',
+    summary: 'Revokes an invite that was not used; its link stops working',
     method: 'DELETE',
     needs: 'runner',
     input: z.strictObject({ id: reference }),
@@ -81,7 +81,7 @@ export const invites = [
   operation({
     name: 'collaborators.invite',
     summary:
-      'Makes a link that gives one person a role on the app, with the account they have or a new one, as a guest. It is sent by e-mail; where that cannot be done, `url` is shown this once',
+      'Makes a link that gives one person a role on the app. A person without an account gets a guest account. The link is sent by e-mail; if that fails, `url` shows the link, only once',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({ id: reference, email, role: collaboratorRole }),
@@ -100,7 +100,7 @@ export const invites = [
   }),
   operation({
     name: 'collaborators.revoke_invite',
-    summary: 'Ends the link of an invite to the app that was not used',
+    summary: 'Revokes an invite to the app that was not used; its link stops working',
     method: 'DELETE',
     needs: 'admin',
     input: z.strictObject({ id: reference, invite: reference }),

@@ -51,7 +51,7 @@ export interface PullEvent {
 export const approve = operation({
   name: 'source.approve',
   summary:
-    'Lets a pull request from outside have a preview, which runs its code with the secrets of the app; later commits wait again',
+    'Approves a commit of a pull request from outside: a preview runs its code with the secrets of the app. Later commits need another approval',
   method: 'POST',
   path: '/v1/apps/:id/source/approve',
   needs: 'push',

@@ -150,7 +150,7 @@ export const buckets = [
         .min(1)
         .max(R2_PARTS)
         .refine((parts) => new Set(parts.map(({ part }) => part)).size === parts.length, {
-          error: 'has a part twice',
+          error: 'names a part twice',
         }),
     }),
     output: z.strictObject(described),

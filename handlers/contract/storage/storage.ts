@@ -23,7 +23,7 @@ const mayBeRounded = (value: number) =>
   Number.isInteger(value) && !Number.isSafeInteger(value) && Math.abs(value) <= 2 ** 63;
 const exactNumber = z.number().refine((value) => !mayBeRounded(value), {
   error:
-    'is a whole number beyond 2^53, which JSON may have rounded; give it as a text, and write CAST(? AS INTEGER), or AS REAL, for it in the statement',
+    'is a whole number beyond 2^53, which JSON may have rounded. Pass the number as a string, and use CAST(? AS INTEGER) or CAST(? AS REAL) in the statement',
 });
 const parameter = z.union([
   z.string(),
@@ -167,7 +167,7 @@ export const storage = [
   }),
   operation({
     name: 'storage.d1.export',
-    summary: 'Gives a database as SQL, its schema and its rows',
+    summary: 'Exports a database as SQL: its schema and its rows',
     method: 'GET',
     needs: 'push',
     input: z.strictObject({

@@ -182,7 +182,7 @@ export const workflows = [
   }),
   operation({
     name: 'workflows.instances.send_event',
-    summary: 'Sends an event, for which an instance waits now or later',
+    summary: 'Sends an event to an instance, which may wait for it now or later',
     method: 'POST',
     needs: 'push',
     input: z.strictObject({

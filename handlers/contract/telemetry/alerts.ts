@@ -102,7 +102,7 @@ export const alerts = [
   operation({
     name: 'alerts.set',
     summary:
-      'Makes an alert, or changes the one in `alert_id`; omitted fields do not change. `secret` is shown only once, when it is made',
+      'Makes an alert, or changes the one in `alert_id`; omitted fields do not change. `secret` is shown only once, when the alert is made',
     method: 'POST',
     needs: 'admin',
     input: z.strictObject({

@@ -113,7 +113,7 @@ export const User = z.strictObject({
 export const users = [
   operation({
     name: 'users.list',
-    summary: 'Lists the users that the app has identified, the last one first',
+    summary: 'Lists the users that the app has identified, the last identified first',
     method: 'GET',
     needs: 'push',
     input: z.strictObject({ id: reference, ...page }),

@@ -100,7 +100,7 @@ export const metrics = [
   }),
   operation({
     name: 'devices.list',
-    summary: 'Counts requests by device, client and system, most first',
+    summary: 'Counts requests by device, client and operating system; the largest count first',
     method: 'GET',
     path: '/v1/apps/:id/devices',
     needs: 'view',
@@ -118,7 +118,7 @@ export const metrics = [
   }),
   operation({
     name: 'paths.list',
-    summary: 'Counts requests by path, ids in it folded, most first',
+    summary: 'Counts requests by path, with ids in paths replaced by a placeholder; the largest count first',
     method: 'GET',
     path: '/v1/apps/:id/paths',
     needs: 'view',
@@ -134,7 +134,7 @@ export const metrics = [
   }),
   operation({
     name: 'refs.list',
-    summary: 'Counts requests by the host that referred to them, most first',
+    summary: 'Counts requests by the host that referred to them; the largest count first',
     method: 'GET',
     path: '/v1/apps/:id/refs',
     needs: 'view',
@@ -152,7 +152,7 @@ export const metrics = [
   }),
   operation({
     name: 'countries.list',
-    summary: "Counts requests by the client's country, most first",
+    summary: "Counts requests by the client's country; the largest count first",
     method: 'GET',
     path: '/v1/apps/:id/countries',
     needs: 'view',
@@ -168,7 +168,7 @@ export const metrics = [
   }),
   operation({
     name: 'datapoints.list',
-    summary: 'Lists what the Worker wrote by bindings of Analytics Engine, newest first',
+    summary: 'Lists the data points that the Worker wrote by bindings of Analytics Engine, newest first',
     method: 'GET',
     needs: 'view',
     input: z.strictObject({

@@ -37,7 +37,7 @@ export type Call = z.output<typeof Call>;
 export const requests = [
   operation({
     name: 'requests.list',
-    summary: 'Lists requests of the last 24 hours, newest first; a sample above 100 requests a second',
+    summary: 'Lists requests of the last 24 hours, newest first; above 100 requests a second, only a sample',
     method: 'GET',
     path: '/v1/apps/:id/requests',
     needs: 'view',

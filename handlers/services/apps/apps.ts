@@ -63,7 +63,7 @@ const overview: Service<'apps.overview'> = async ({ reads, db, env, actor, host 
 const create: Service<'apps.create'> = async (context, { slug, owner, storage }) => {
   if (owner !== undefined) requireOwnAccount(context.actor, owner);
   if (storage === 'bucket' && context.env.HAS_BUCKET !== 'true') {
-    const message = 'needs a bucket; set RUNNER_BUCKET on the host';
+    const message = 'needs a bucket; the operator of Cellar sets RUNNER_BUCKET';
     throw new Problem('invalid_input', `storage ${message}`, [{ path: 'storage', message }]);
   }
   const wanted = { slug, owner: owner ?? accountOf(context.actor), storage, dispatch: null };
@@ -137,7 +137,7 @@ const move: Service<'apps.move'> = async (context, { id, to, host, dry_run = fal
   if (to === 'local' && app.replicas > 1)
     throw new Problem(
       'app_immovable',
-      'It runs several processes, which need the bucket; set replicas to 1 first.',
+      'The app runs several processes, which need the bucket; set replicas to 1 first.',
     );
   const { plan, applied } = await context.host.call(
     'POST /apps/:id/move',
@@ -154,9 +154,13 @@ async function moveToHost(context: Context, app: AppRow, host: string, dryRun: b
   if (app.storage === 'local')
     throw new Problem(
       'app_immovable',
-      'The data of the app is on its machine; move it into the bucket first, with `to`.',
+      'The data of the app is on its machine; move the data into the bucket first, with `to`.',
     );
-  if (state === 'silent') throw new Problem('host_unavailable', `The host ${row.name} is silent.`);
+  if (state === 'silent')
+    throw new Problem(
+      'host_unavailable',
+      `The host ${row.name} does not report; start that host, or name another one.`,
+    );
   if (state === 'draining' && app.home !== row.id)
     throw new Problem(
       'host_unavailable',

@@ -42,7 +42,10 @@ const undelete: Service<'apps.undelete'> = async (context, { app, slug }) => {
     if (slug !== undefined)
       throw new Problem('invalid_input', 'A script of a dispatch namespace cannot get another name.');
     if ((await findDispatchNamespace(reads, found.owner_id, namespace)) === null)
-      throw new Problem('invalid_input', `Its dispatch namespace ${namespace} is gone; make it again first.`);
+      throw new Problem(
+        'invalid_input',
+        `The dispatch namespace ${namespace} of the script was deleted; make the namespace again first.`,
+      );
   }
   const row = await context.app(found.id).undelete(found.id, {
     slug: slug ?? found.slug,
@@ -64,7 +67,10 @@ async function homeFor(context: RequestContext, { home, storage }: DeletedRow): 
   const state = home === null ? null : await stateOfHost(context.env, home);
   if (state !== null && state !== 'silent') return home;
   if (storage === 'bucket') return placeApp(context);
-  throw new Problem('host_unavailable', 'The data of the app is on the disk of a host that does not answer.');
+  throw new Problem(
+    'host_unavailable',
+    'The data of the app is on the disk of a host that does not answer; start that host first.',
+  );
 }
 
 export const deletedAppServices = { 'apps.list_deleted': list, 'apps.undelete': undelete };

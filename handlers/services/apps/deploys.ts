@@ -38,7 +38,7 @@ const rollback: Service<'deploys.rollback'> = async (context, { id, deploy_id })
 
 const create: Service<'deploys.create'> = async (context, { id, deploy_id = null, ref = null }) => {
   if (deploy_id !== null && ref !== null) {
-    const message = 'must be left out beside deploy_id';
+    const message = 'must be left out if deploy_id is given';
     throw new Problem('invalid_input', `ref: ${message}.`, [{ path: 'ref', message }]);
   }
   if (deploy_id !== null) await requireDeploy(context.reads, id, deploy_id);

@@ -117,7 +117,8 @@ function proofOf(
 
 /** Returns why a hostname is pending. */
 function reasonOf(hostname: string, lookup: DomainLookup | null): string {
-  if (lookup === null) return `${hostname} could not be looked up; it is tried again in a minute.`;
+  if (lookup === null)
+    return `The DNS of ${hostname} could not be looked up; Cellar tries again in a minute.`;
   const { leads, addresses, machine, texts } = lookup.dns;
   const proof = `_cellar.${hostname} ${texts.length === 0 ? 'has no TXT record' : 'has a TXT record that does not name the app'}`;
   if (leads === 'unknown') return `No name server answered for ${hostname}, and ${proof}.`;
@@ -130,11 +131,11 @@ function reasonOf(hostname: string, lookup: DomainLookup | null): string {
 function refuseOwnNames(hostname: string, { BASE_DOMAIN: base, MACHINE_NAMES }: Env): void {
   const message =
     hostname === base || hostname.endsWith(`.${base}`)
-      ? `names under ${base} belong to this Cellar; to change the name of an app there, rename the app`
+      ? `must not be ${base} or a name under it, which belong to this Cellar; to change the name of an app there, rename the app`
       : base.endsWith(`.${hostname}`)
         ? `is a parent of this Cellar's base domain ${base}; use a name beside or outside of it`
         : /(^|\.)(localhost|localdomain)$/.test(hostname)
-          ? 'names below localhost are those of the machine itself'
+          ? 'is a name of the machine itself; use a name outside of localhost and localdomain'
           : MACHINE_NAMES.split(',').includes(hostname)
             ? 'is a name of the machine that this Cellar runs on'
             : null;
@@ -162,7 +163,10 @@ async function refusal(context: Context, id: string, hostname: string): Promise<
     );
   }
   if (app_id === null)
-    return new Problem('quota_exceeded', `An app may have ${DOMAIN_LIMIT} domains; remove one first.`);
+    return new Problem(
+      'quota_exceeded',
+      `An app may have at most ${DOMAIN_LIMIT} domains; remove one first.`,
+    );
   if (proved_at !== null || app_id === id) return new Problem('domain_taken');
   return new Problem(
     'domain_taken',

@@ -26,7 +26,7 @@ const set: Service<'mail.routes.set'> = async (context, { id, address }) => {
   if (await hasMailDomain(context.db, row.id, domain, baseDomain))
     throw new Problem(
       'quota_exceeded',
-      `An app may have ${MAIL_ROUTE_LIMIT} e-mail addresses; delete one, or set *@${domain}.`,
+      `An app may have at most ${MAIL_ROUTE_LIMIT} e-mail addresses; delete one, or set *@${domain}.`,
     );
   const message = `must be at a domain of this app: ${row.slug}.${baseDomain}, or an active one of its own; attach ${domain} first (domains.add)`;
   throw invalidInput([{ path: 'address', message }]);

@@ -34,7 +34,7 @@ async function envRefusal({ db }: Context, id: string, name: string): Promise<Pr
       ? ['name', `would be one more than the ${ENV_LIMIT} build variables an app may have; delete one first`]
       : [
           'value',
-          `is too large: the names and values of all build variables may have ${ENV_BYTES} bytes together; shorten it or delete others`,
+          `is too large: the names and values of all build variables may have at most ${ENV_BYTES} bytes together; shorten the value, or delete other variables`,
         ];
   return new Problem('quota_exceeded', `${path}: ${message}.`, [{ path, message }]);
 }

@@ -61,7 +61,7 @@ async function blobResponse(
 ): Promise<Response> {
   const { size, sha } = entry;
   if (part === null && size > BLOB_BYTES) {
-    const detail = `${entry.path} has ${size} bytes, more than the ${BLOB_BYTES} of one answer; ask for a Range.`;
+    const detail = `${entry.path} has ${size} bytes, more than the ${BLOB_BYTES} of one response; read the file in ranges (header Range).`;
     throw new Problem('file_too_large', detail);
   }
   const { offset, length } = part ?? { offset: 0, length: size };

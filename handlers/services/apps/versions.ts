@@ -187,7 +187,7 @@ async function requireNoData(
   if (uses.length > 0)
     throw new Problem(
       'split_impossible',
-      `Version ${uuidOf(version)} uses ${uses.join(', ')}: only one version may own that. Deploy one version with 100 %.`,
+      `Version ${uuidOf(version)} uses ${uses.join(', ')}: only one version at a time can use these. Deploy one version with 100 %.`,
     );
 }
 
@@ -215,7 +215,7 @@ function requireWhole(versions: Weighted[]): void {
     one!.id === other?.id
       ? 'must name two different versions'
       : sum.toFixed(3) !== '100.000'
-        ? `must have percentages that make 100, not ${Number(sum.toFixed(3))}`
+        ? `must have percentages that add up to 100, not ${Number(sum.toFixed(3))}`
         : null;
   if (message !== null)
     throw new Problem('invalid_input', `versions ${message}`, [{ path: 'versions', message }]);

@@ -87,7 +87,7 @@ const keysCreate: Service<'keys.create'> = async (context, { account, name, scop
   if (made === 'full')
     throw new Problem(
       'quota_exceeded',
-      `An account has at most ${KEYS_LIMIT} keys; revoke one (keys.revoke).`,
+      `An account may have at most ${KEYS_LIMIT} API keys; revoke one first (keys.revoke).`,
     );
   if (made === undefined)
     throw new Problem('app_not_found', `The account has no role on the app ${app}, or there is no such app.`);
@@ -98,7 +98,10 @@ const keysCreate: Service<'keys.create'> = async (context, { account, name, scop
 function requireNoLonger(actor: Actor, expiresAt: string | undefined): void {
   const own = keyOf(actor)?.expiresAt ?? null;
   if (own === null || (expiresAt !== undefined && expiresAt <= own)) return;
-  throw new Problem('forbidden', `This API key expires at ${own}, and makes no keys that expire later.`);
+  throw new Problem(
+    'forbidden',
+    `This API key expires at ${own}, so it cannot make a key that expires later or never.`,
+  );
 }
 
 /** Returns the id of an app; `app` itself when no app has this slug. @param app its id or slug */

@@ -23,7 +23,7 @@ const LIFE_MS = 7 * 24 * 3_600_000;
 const create: Service<'invites.create'> = async (context, { email = null, role, app, account }) => {
   const { db, reads } = context;
   if (role === 'guest' && app === undefined)
-    throw invalidInput([{ path: 'app', message: 'is needed for a guest, who owns no apps' }]);
+    throw invalidInput([{ path: 'app', message: 'is required for a guest, because a guest owns no apps' }]);
   const target = account === undefined ? null : await findAccount(reads, account);
   if (account !== undefined && target === null) throw new Problem('account_not_found');
   if (target === null && email !== null && (await hasEmail(db, email))) throw new Problem('email_taken');
@@ -50,7 +50,7 @@ const inviteToApp: Service<'collaborators.invite'> = async (context, { id, email
   if (made === null) {
     throw new Problem(
       'quota_exceeded',
-      'The admins of an app may invite 20 people a day, and so may one of them for all apps. Those who have an account can be given a role by its id.',
+      'At most 20 invites a day are allowed for an app, and from one admin for all apps. Try again tomorrow, or give people who have an account a role by its id (collaborators.set).',
     );
   }
   const isSent = made.mail !== null && made.mail.problem === null;
@@ -128,7 +128,7 @@ async function sendMail({ host, actor }: Context, mail: Mail): Promise<string | 
   try {
     return await host.call('POST /mail', {}, { body: { mail, owner: accountOf(actor) ?? '' } });
   } catch (error) {
-    return error instanceof Problem ? error.message : 'the mail server was not asked';
+    return error instanceof Problem ? error.message : 'Cellar could not reach the part that sends e-mail';
   }
 }
 

@@ -54,7 +54,7 @@ const raw: Service<'storage.r2.raw'> = async (context, { range, ...place }, tran
     if (transport === 'rest')
       return rawResponse(object, part, await bytesOf(context, place, object, { offset, length }));
     if (length > R2_RPC_BYTES) {
-      const detail = `There are ${length} bytes, more than the ${R2_RPC_BYTES} of one answer; ask for a range.`;
+      const detail = `There are ${length} bytes, more than the ${R2_RPC_BYTES} of one response; read a range.`;
       throw new Problem('file_too_large', detail);
     }
     return { content_base64: await base64Of(await bytesOf(context, place, object, { offset, length })) };
@@ -113,8 +113,8 @@ export async function putPartBody(
 function bodyOf({ headers, body }: Request, limitBytes: number): ReadableStream<Uint8Array> {
   const length = headers.get('content-length') ?? '';
   if (!/^\d{1,15}$/.test(length)) {
-    const detail = 'An object is put with a Content-Length.';
-    throw new Problem('invalid_input', detail, [{ path: 'Content-Length', message: 'is needed here' }]);
+    const detail = 'Storing an object needs the header Content-Length.';
+    throw new Problem('invalid_input', detail, [{ path: 'Content-Length', message: 'is required' }]);
   }
   if (Number(length) > limitBytes)
     throw new Problem(

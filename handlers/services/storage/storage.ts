@@ -39,7 +39,9 @@ const objectsGet: Service<'storage.do.get'> = async (context, { id, class_name, 
   if (object_id === null && name === null)
     for (const field of ['key', 'sql', 'table'] as const)
       if (input[field] !== undefined)
-        throw invalidInput([{ path: field, message: 'is for one object: name its id or name' }]);
+        throw invalidInput([
+          { path: field, message: 'needs object_id or name, because it reads one object' },
+        ]);
   const question = { ...tableQuestion(asked), class_name, object: object_id, name, key };
   const { table, sort, filter } = asked;
   const list = await listName('storage.do.get', id, class_name, object_id, name, table, sort, filter);
@@ -51,7 +53,8 @@ const objectsGet: Service<'storage.do.get'> = async (context, { id, class_name, 
 
 const databaseWrite: Service<'storage.d1.write'> = async (context, input) => {
   const { id, database_id, sql, params, statements } = input;
-  if ((sql === undefined) === (statements === undefined)) throw oneOf('statements', 'sql, and one is needed');
+  if ((sql === undefined) === (statements === undefined))
+    throw oneOf('statements', 'sql; exactly one of them is required');
   if (statements && params) throw oneOf('params', 'statements, which have their own');
   const all = statements ?? [{ sql: sql!, params }];
   const queries = all.map(({ sql, params = [] }) => ({ sql, params }));
@@ -97,7 +100,9 @@ export async function putValue(
   value: Blob | ReadableStream<Uint8Array>,
 ): Promise<void> {
   if (byteLength(JSON.stringify(metadata)) > KV_METADATA_BYTES)
-    throw invalidInput([{ path: 'metadata', message: `may have ${KV_METADATA_BYTES} bytes as JSON` }]);
+    throw invalidInput([
+      { path: 'metadata', message: `must have at most ${KV_METADATA_BYTES} bytes as JSON` },
+    ]);
   const expiration = expires_at === undefined ? null : Math.floor(Date.parse(expires_at) / 1000);
   const write = JSON.stringify({ of: namespace_id, key, expiration, metadata } satisfies KvWrite);
   const given = { query: { write }, body: value };
@@ -149,7 +154,7 @@ function tableQuestion(asked: {
   const { sql = null, table = null, sort = null, filter = null, limit } = asked;
   if (sql !== null && table !== null) throw oneOf('sql', 'table');
   for (const [path, value] of Object.entries({ sort, filter }))
-    if (value !== null && table === null) throw invalidInput([{ path, message: 'is for a table' }]);
+    if (value !== null && table === null) throw invalidInput([{ path, message: 'needs table' }]);
   return { sql, table, sort, filter, limit };
 }
 

@@ -31,10 +31,10 @@ export function successes({ status, output, kind, replaces }: Operation): Json {
         : { 'application/json': { schema } };
   const made = { [status]: { description: status === 202 ? 'Begun' : 'Done', content } };
   if (kind === 'bytes') {
-    const raw = { 206: { description: 'The range that was asked for', content } };
-    return { ...made, ...raw, 304: { description: 'The same as the caller has' } };
+    const raw = { 206: { description: 'The requested range of bytes', content } };
+    return { ...made, ...raw, 304: { description: 'Not modified: the caller has the same contents' } };
   }
-  return replaces ? { ...made, 200: { description: 'Done: it was there before', content } } : made;
+  return replaces ? { ...made, 200: { description: 'Done: an existing entry was replaced', content } } : made;
 }
 
 /** Returns an operation's error responses by status. */
@@ -64,7 +64,7 @@ export function problems(codes: readonly ErrorCode[], isRpc = false): Json {
 /** Schema of a JSON-RPC error. */
 export const rpcFailure = {
   type: 'object',
-  description: 'A refusal, by JSON-RPC 2.0',
+  description: 'An error object of JSON-RPC 2.0',
   properties: {
     jsonrpc: only('2.0'),
     id: { type: ['string', 'integer', 'null'] },

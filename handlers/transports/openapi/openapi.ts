@@ -43,7 +43,11 @@ export function openapi(url: string): Json {
           scheme: 'bearer',
           description: 'RUNNER_TOKEN, or an API key with the rights of its account',
         },
-        git: { type: 'http', scheme: 'basic', description: 'User `git`, a profile API key as the password' },
+        git: {
+          type: 'http',
+          scheme: 'basic',
+          description: 'User `git`, with an API key of the account as the password',
+        },
       },
       parameters: {
         IdempotencyKey: {
@@ -51,7 +55,7 @@ export function openapi(url: string): Json {
           in: 'header',
           required: false,
           description:
-            'The same key and input of one caller get the first answer, kept for a day, also a refusal; what failed and changed nothing runs again',
+            'A repeated request with the same key and input from the same caller gets the first response, also a refusal, for a day. A request that failed and changed nothing runs again',
           schema: { type: 'string', pattern: IDEMPOTENCY_KEY.source },
         },
       },
@@ -94,7 +98,8 @@ function describe(operation: Operation): Json {
       ...headers.map((header) => {
         const field = rest.find((field) => variableOf(field) === variableOf(header));
         const description =
-          field && `${schema.properties[field]!.description} Or the query field \`${field}\`.`;
+          field &&
+          `${schema.properties[field]!.description} Can also be given as the query field \`${field}\`.`;
         return { ...headerParameter(header), ...(description && { description }) };
       }),
     ],
@@ -173,7 +178,7 @@ function describeOther(route: OtherRoute): Json {
       200: { description: 'Done', content: { [answers]: schema ? { schema } : contentOf(answers) } },
       ...problems(errors, path === '/rpc'),
       ...(unavailable && {
-        503: { description: 'What does not serve', content: { [answers]: { schema: unavailable } } },
+        503: { description: 'The parts that do not work', content: { [answers]: { schema: unavailable } } },
       }),
     },
   };

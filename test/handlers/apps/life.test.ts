@@ -163,7 +163,7 @@ async function run({
   }
 }
 
-const TOO_MANY = /^Too many transitions/;
+const TOO_MANY = /^Too many changes wait/;
 
 /** Asserts what must be true after every step. */
 function holdsAlways(world: World): void {

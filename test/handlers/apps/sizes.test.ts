@@ -45,7 +45,10 @@ test('all variables that an app may have reach the host with all its domains; on
     value: `${value}${worst.repeat(room + 1)}`,
   });
   assert.deepEqual([over.status, over.body.code, over.body.errors[0].path], [403, 'quota_exceeded', 'value']);
-  assert.match(over.body.errors[0].message, /may have 262144 bytes together; shorten it or delete others/);
+  assert.match(
+    over.body.errors[0].message,
+    /may have at most 262144 bytes together; shorten the value, or delete other variables/,
+  );
   const another = await control.api('POST', `/v1/apps/${id}/env`, { name: 'A', value: '' });
   assert.equal(another.status, 403);
   const database = await control.database();

@@ -108,7 +108,10 @@ test('a refusal is plain text for git, which shows it, and a problem for others'
   const viewer = basic(keyOf('viewer'));
   const shown = await refs('repository', { ...viewer, 'user-agent': 'git/2.39.5' }, 'git-receive-pack');
   assert.equal(shown.headers.get('content-type'), 'text/plain; charset=utf-8');
-  assert.deepEqual([shown.status, shown.text], [403, 'This needs the role push; yours is view.\n']);
+  assert.deepEqual(
+    [shown.status, shown.text],
+    [403, 'This operation needs the role push on the app; your role is view.\n'],
+  );
   const asked = await refs('repository', { 'user-agent': 'git/2.39.5' });
   assert.match(asked.headers.get('www-authenticate')!, /^Basic realm=/);
   assert.equal((await refs('repository', viewer, 'git-receive-pack')).body.code, 'forbidden');
@@ -146,7 +149,7 @@ test('Git LFS is answered in its own format that its objects are not stored here
       body: '{}',
     });
     assert.deepEqual([status, headers.get('content-type')], [501, 'application/vnd.git-lfs+json']);
-    assert.match(JSON.parse(text).message, /not kept here: `git push --no-verify`/);
+    assert.match(JSON.parse(text).message, /does not store Git LFS objects: `git push --no-verify`/);
   }
 });
 

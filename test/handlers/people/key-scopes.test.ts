@@ -128,7 +128,7 @@ test('the same over REST and for agents', async () => {
   assert.equal(patched.status, 403);
   assert.match(
     await patched.text(),
-    /needs an API key with the scope (deploy|admin); the scope of this one is read/,
+    /needs an API key with the scope (deploy|admin); this API key has the scope read/,
   );
   const tool = {
     name: 'api_change',
@@ -140,7 +140,7 @@ test('the same over REST and for agents', async () => {
     method: 'tools/call',
     params: tool,
   });
-  assert.match(await agent.text(), /forbidden: This needs an API key with the scope admin/);
+  assert.match(await agent.text(), /forbidden: This operation needs an API key with the scope admin/);
   const put = await ask(keys.read, `${path}/storage/r2/files/raw?key=a`, 'PUT', 'x');
   assert.equal(put.status, 403);
   assert.equal((await ask(keys.read, `${path}/storage/copy`, 'GET')).status, 403);

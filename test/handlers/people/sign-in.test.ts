@@ -287,7 +287,7 @@ test('an invite gives the role that it states, whoever made it', async () => {
   assert.equal((await ask('look', { token })).body.role, 'member');
   assert.equal((await ask('claim', { token, ...person('with-apps') })).body.role, 'member');
   assert.deepEqual((await control.refusal('invites.create', { role: 'guest' })).errors, [
-    { path: 'app', message: 'is needed for a guest, who owns no apps' },
+    { path: 'app', message: 'is required for a guest, because a guest owns no apps' },
   ]);
 });
 

@@ -100,7 +100,7 @@ test('a duplicate member name is refused and named, at any depth and in any esca
   ] as const) {
     const { status, body: problem } = await control.api('POST', path, body);
     assert.deepEqual([status, problem.code], [400, 'malformed_json']);
-    assert.equal(problem.detail, `An object has the name ${name} twice.`);
+    assert.equal(problem.detail, `An object in the JSON has the name ${name} twice.`);
   }
   const call = '{"jsonrpc": "2.0", "id": 1, "method": "apps.list", "params": {"limit": 1, "limit": 2}}';
   assert.equal((await control.rpc(call)).body.error.code, -32700);
@@ -116,7 +116,11 @@ test('a body that parsers would read differently is refused: half a surrogate pa
     const { status, body } = await send(half);
     assert.deepEqual(
       [status, body.code, body.detail],
-      [400, 'malformed_json', 'A text has half of a character.'],
+      [
+        400,
+        'malformed_json',
+        'A string in the JSON has an unpaired surrogate, which is half of a character.',
+      ],
     );
   }
   for (const whole of ['"\\ud83d\\udc4d"', '"\\\\ud83d"', '"👍"'])

@@ -116,5 +116,5 @@ test('what a restore would change is said in sentences', () => {
     'objects of Counter: 2 replaced, 1 removed, 2\u00a0MiB written since are lost',
   ]);
   assert.deepEqual(changesOf(answer([{}])), ['The storage is as in the snapshot: nothing would change.']);
-  assert.deepEqual(changesOf(answer([], 'no')), ['What would be lost is not known: no']);
+  assert.deepEqual(changesOf(answer([], 'no')), ['Cellar cannot tell which data would be lost: no']);
 });

@@ -15,7 +15,7 @@ test('a role allows what needs it or a lower one, and a refusal says why', () =>
   assert.equal(refusal('push', 'push'), null);
   assert.equal(
     refusal('admin', 'push'),
-    'This needs the role admin; yours is push. An administrator of the app can give you another.',
+    'This operation needs the role admin on the app; your role is push. An administrator of the app can give you another.',
   );
   assert.match(refusal('push', 'view')!, /needs the role push; yours is view/);
 });
