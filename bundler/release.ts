@@ -30,7 +30,7 @@ export interface Assets {
   siteManifest?: string;
 }
 
-/** The text of each of `_headers`, `_redirects` and `.assetsignore` that exists. workerd applies it. */
+/** The text of each of the files `_headers`, `_redirects` and `.assetsignore` that exists. workerd applies these rules. */
 export type AssetRules = Partial<Record<'headers' | 'redirects' | 'ignore', string>>;
 
 /** One step of a Wrangler `migrations` list, with the project's names of classes. */
@@ -68,7 +68,7 @@ export interface Triggers {
   consumers: QueueConsumer[];
 }
 
-/** A rate limit: `limit` calls of a key in `period` seconds. Limits of one namespace share a count. */
+/** A rate limit: `limit` calls with the same key in `period` seconds. Limits of one `namespace` share their counts. */
 export interface RateLimit {
   binding: string;
   namespace: string;
@@ -89,7 +89,7 @@ export interface Workflow {
 
 export interface ServiceBinding {
   binding: string;
-  /** The slug of an app of the same owner; `null`: the project's own Worker. */
+  /** The slug of an app of the same owner, or `cellar` for Cellar itself. `null`: the project's own Worker. */
   service: string | null;
   /** The export of the called app that receives the calls. Omitted: the default export. */
   entrypoint?: string;
@@ -144,7 +144,7 @@ export interface ObjectsElsewhere {
 export interface Prefill {
   kind: 'bucket' | 'namespace';
   binding: string;
-  /** Their directory, relative to the release's. A file's key is `prefix/` and its path in this directory. */
+  /** The files' directory, relative to the release's. A file's key is `prefix`, a slash and its path in this directory. */
   directory: string;
   prefix: string;
   /** Number of files. */

@@ -17,9 +17,9 @@ import type { Metadata } from './metadata.ts';
 
 /** File in the directory of an uploaded release: the hashes of its assets, by path. */
 export const MANIFEST_FILE = 'assets.json';
-/** File in a session's directory: its `Session`. */
+/** File in a session's directory: the `Session` as JSON. */
 export const SESSION_FILE = 'session.json';
-/** File in a session's directory: its account's id. */
+/** File in a session's directory: the id of the account that started the session. */
 export const ACCOUNT_FILE = 'account';
 export const FILES = 'files';
 export const ASSETS = 'assets';

@@ -223,7 +223,7 @@ async function writeModule(given: string, file: File, out: string, modules: Modu
   if (type !== undefined) modules.push({ name, type, path });
 }
 
-/** @param path the part's file, relative to `out` */
+/** Writes a part of the upload to a file. @param path of the file, relative to `out` @throws {BuildFailure} */
 async function writePart(given: string, path: string, file: File, out: string): Promise<void> {
   if (file.size > MODULE_BYTES)
     throw new BuildFailure(`${show(given)} has more than ${MODULE_BYTES / 2 ** 20} MiB`);

@@ -1,5 +1,4 @@
-// The calls of Cloudflare's API that Wrangler makes. Our own services do their work. docs/wrangler-calls.md lists the
-// supported calls.
+// The calls of Cloudflare's API that Wrangler makes, implemented with our own services. docs/wrangler-calls.md lists them.
 
 import { type AppRow, findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { findAccount } from '../../sqlite/control/people/accounts.ts';
@@ -196,7 +195,7 @@ async function appOf(
 
 /**
  * Returns whether this is the call that Wrangler also makes before it uploads a script to a dispatch namespace. Then the
- * path has the script's name in place of an app's. Wrangler continues when the answer is that no such app exists.
+ * path has the script's name in place of an app's slug. Wrangler continues when the answer is that no such app exists.
  */
 function isAskedForScripts({ method, path }: Call): boolean {
   return method === 'GET' && path === '/accounts/:account/workers/scripts/:script/secrets';

@@ -177,7 +177,7 @@ class Server {
   }
 
   /**
-   * Closes a stream after its reader's session or account has ended, or at the latest at the check number `CHECKS_LIMIT`.
+   * Closes a stream after its reader's session or account has ended. Also closes it in place of check number `CHECKS_LIMIT`.
    */
   #whileSignedIn(request: Request, response: Response, execution: ExecutionContext): Response {
     const { readable, writable } = new TransformStream();

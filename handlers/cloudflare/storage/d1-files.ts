@@ -159,7 +159,7 @@ async function stored({ FILES }: CallContext['env'], name: string): Promise<Read
   return NAME.test(name) ? FILES.get(name, 'stream') : null;
 }
 
-/** @throws {CloudflareError} for a file that does not exist or has expired */
+/** Returns the file. @throws {CloudflareError} for a file that does not exist or has expired */
 function requireFile<File>(file: File | null): File {
   if (file !== null) return file;
   throw new CloudflareError(

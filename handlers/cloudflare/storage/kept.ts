@@ -132,7 +132,10 @@ async function find(context: CallContext, kind: Kind, name: string): Promise<Kep
   );
 }
 
-/** @throws {Problem} `forbidden` when the resource is in an app on which the caller's role is too low */
+/**
+ * Searches the apps on which the caller's role is too low.
+ * @throws {Problem} `forbidden` when one of them has the resource
+ */
 async function refuseHidden(context: CallContext, kind: Kind, name: string): Promise<void> {
   const others = named(await placesOf(context, await allApps(context)), kind);
   const found = others.find((each) => [each.name, each.id, each.binding].includes(name));

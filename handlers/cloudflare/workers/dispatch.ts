@@ -189,7 +189,7 @@ async function requireDispatchNamespace(
   throw new CloudflareError(404, CODES.DISPATCH_NAMESPACE_NOT_FOUND, message);
 }
 
-/** @throws {Problem} `forbidden` for a key of one app, because a namespace belongs to the whole account */
+/** Refuses an API key for one app, because a namespace belongs to the whole account. @throws {Problem} `forbidden` */
 function requireAllApps({ actor }: Context): void {
   if (onlyAppOf(actor) !== null)
     throw new Problem(

@@ -198,7 +198,7 @@ export const appServices = {
   'apps.delete': remove,
 };
 
-/** @throws {Problem} `app_not_found` */
+/** Returns an app by its id. @throws {Problem} `app_not_found` */
 export async function requireApp({ reads }: Context, id: string): Promise<AppRow> {
   const row = await findApp(reads, id);
   if (row === null) throw new Problem('app_not_found');

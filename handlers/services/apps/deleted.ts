@@ -57,10 +57,10 @@ const undelete: Service<'apps.undelete'> = async (context, { app, slug }) => {
 };
 
 /**
- * Returns the new home of a deleted app: its last home, or any host if the last home is silent and the data is in the
- * bucket.
+ * Returns the home of an app after its undeletion: its last home, or any host if the last home is silent or removed and the
+ * data is in the bucket.
  * @returns null in a Cellar of one host
- * @throws {Problem} `host_unavailable` when the data is on the disk of a silent host
+ * @throws {Problem} `host_unavailable` when the data is on the disk of a host that is silent or removed
  */
 async function homeFor(context: RequestContext, { home, storage }: DeletedRow): Promise<string | null> {
   if (!context.env.HOST_ID) return null;

@@ -83,7 +83,7 @@ export const deployServices = {
   'git.remote': remote,
 };
 
-/** @throws {Problem} `app_not_found`, `deploy_not_found` */
+/** Returns a deploy of an app. @throws {Problem} `app_not_found`, `deploy_not_found` */
 async function requireDeploy(reads: Reader, id: string, deployId: string): Promise<DeployRow> {
   const deploy = await findDeploy(reads, id, deployId);
   if (deploy === null) throw new Problem('app_not_found');

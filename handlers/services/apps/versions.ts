@@ -159,7 +159,7 @@ function liveOf(deploys: Deploy[]): Deploy | undefined {
   return deploys.find(({ status }) => status === 'live');
 }
 
-/** @throws {Problem} `deploy_not_found` */
+/** Finds a version by its id, first among uploads. @throws {Problem} `deploy_not_found` */
 async function find(context: Context, appId: string, deploys: Deploy[], version: string): Promise<Version> {
   const uploads = await context.host.call('GET /apps/:id/versions', { id: appId });
   const upload = uploads.find(({ id }) => id === version);

@@ -143,7 +143,10 @@ export const storageServices = {
   'storage.kv.delete': kvDelete,
 };
 
-/** Checks which of `sql` and `table` is given, and fills missing fields with null. @throws {Problem} `invalid_input` */
+/**
+ * Checks that fields fit together, such as `sql` without `table`. Missing fields become null.
+ * @throws {Problem} `invalid_input`
+ */
 function tableQuestion(asked: {
   sql?: string | undefined;
   table?: string | undefined;

@@ -240,7 +240,9 @@ function openapiPath(operation: Operation): string {
   return operation.path!.replace(/:(\w+)\+?/g, (_, field: string) => `{${pathName(operation, field)}}`);
 }
 
-/** Returns the name of a path parameter. Clients need another name where the query has the same one. */
+/**
+ * Returns the name of a path parameter, with a prefix if the query has a field of the same name: generated clients need it.
+ */
 function pathName({ queryNames }: Operation, field: string): string {
   return Object.hasOwn(queryNames ?? {}, field) ? `app_${field}` : field;
 }
