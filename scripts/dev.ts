@@ -1,5 +1,5 @@
-// `npm run dev`, to develop Cellar itself: starts Cellar, and reloads changed code on every save. Apps do not notice reloads of
-// handlers and the control UI. A change of the host restarts everything, and the apps come back.
+// `npm run dev`, to develop Cellar itself: starts Cellar, and reloads changed code on every save. Apps do not notice reloads
+// of handlers and the control UI. A change of the host's code restarts Cellar with all apps.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -58,6 +58,6 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const)
     ending = true;
     watch.close();
     if (host.exitCode !== null || host.signalCode !== null) process.exit(0);
-    // In a terminal, the host has received the signal already; a second one changes nothing.
+    // A terminal has sent the signal to the host already. A second signal changes nothing.
     host.kill('SIGTERM');
   });

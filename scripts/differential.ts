@@ -10,7 +10,7 @@ import type { Module } from '../bundler/release.ts';
 import { makeWorktrees } from '../test/support/bundler/worktree.ts';
 import { type Case, cases } from './differential/cases.ts';
 
-/** A Worker in Miniflare's format; an error: bundling failed. */
+/** A Worker in Miniflare's format, or the error that bundling it has thrown. */
 type Made = Record<string, unknown> | Error;
 
 const WRANGLER_TIMEOUT_MS = 120_000;
@@ -79,7 +79,7 @@ async function byCellar(each: Case): Promise<Made> {
   }
 }
 
-/** Returns the Worker that Wrangler would upload. */
+/** Returns the Worker that Wrangler would upload, or Wrangler's error. */
 async function byWrangler(each: Case): Promise<Made> {
   const cwd = worktrees.write(filesOf(each));
   const outfile = join(worktrees.write({}), 'upload');
@@ -124,7 +124,7 @@ async function byWrangler(each: Case): Promise<Made> {
   return { ...settings, modulesRoot: '/', modules };
 }
 
-/** Returns a Worker's answer, or why there is none. */
+/** Returns a Worker's status and response body, or why there is no response. */
 async function answerOf(made: Made, { isRefused }: Case): Promise<string> {
   if (made instanceof Error) return 'refused';
   if (isRefused) return 'not refused';
@@ -136,7 +136,7 @@ async function answerOf(made: Made, { isRefused }: Case): Promise<string> {
     workers: [{ name: 'x', ...made }],
   };
   const instance = new Miniflare(convertV4MiniflareOptions(options as never));
-  // Miniflare reports a failure twice: here and by the call.
+  // Miniflare reports a failed start twice: by `ready`, and by the call below.
   instance.ready.catch(() => {});
   try {
     const worker = await instance.getWorker('x');

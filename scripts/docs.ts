@@ -1,4 +1,4 @@
-// Generates pages from the code: `npm run docs`. A test compares them with the code.
+// Generates pages of `docs/` from the code: `npm run docs`. A test checks that they are up to date.
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -16,7 +16,7 @@ const { calls } = (await import(new URL('../handlers/cloudflare/index.ts', impor
 const MADE = '<!-- Made by `npm run docs`. Change the code, not this page. -->';
 const declared: readonly Operation[] = operations;
 
-/** Returns the text of each page by path. */
+/** Returns the text of each generated page, by path. */
 export function pages(): Record<string, string> {
   return {
     'docs/settings.md': settingsPage(),

@@ -1,8 +1,8 @@
-// Deploys a new project of each framework to a real Cellar, and checks its answers: `npm run frameworks`. `npm run frameworks
-// -- astro hono` selects projects whose name contains one of the words. `npm run frameworks -- --rest` skips those that
-// succeeded in an earlier run. Needs the npm registry. `npm run frameworks -- public:` tries public repositories, and needs
-// their host as well, or `url.<base>.insteadOf` in git's settings. `npm run frameworks -- agents:` tries agents, MCP servers and AI
-// chats, with an AI server and a mail server of this script.
+// Deploys a new project of each framework to a real Cellar, and checks its answers: `npm run frameworks`. Arguments select
+// the projects whose name contains one of them: `npm run frameworks -- astro hono`. `--rest` skips projects that succeeded
+// in an earlier run. Needs the npm registry. Projects with `public:` in their name are public repositories: they need the
+// Git host as well, or `url.<base>.insteadOf` in git's settings. Those with `agents:` are agents, MCP servers and AI chats:
+// this script starts an AI server and a mail server for them.
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { get } from 'node:http';
@@ -21,15 +21,15 @@ import { written } from './frameworks/written.ts';
 
 const projects = [...generated, ...written, ...small, ...agents, ...publicProjects];
 
-/** Timeout of one generator command. */
+/** Timeout of each command, in ms. */
 const COMMAND_TIMEOUT_MS = 5 * 60_000;
 const ANSWER_TIMEOUT_MS = 15_000;
 const MAX_REDIRECTS = 5;
-/** Lets Node resolve names below `localhost`. */
+/** Module for `node --import` that resolves names below `localhost`. */
 const LOCALHOST = join(import.meta.dirname, 'frameworks/agents/localhost.mjs');
-/** Timeout of a deploy, in ms. It may continue after its push. */
+/** Timeout of a deploy, in ms. A deploy may continue after its push has ended. */
 const DEPLOY_TIMEOUT_MS = 45 * 60_000;
-/** Lines shown of a failed command or push. */
+/** Maximum lines shown from the end of an error. */
 const EXPLANATION_LINES = 30;
 /** Commands that create a lock file without installing. */
 const LOCK: Record<FrameworkProject['manager'], string> = {
@@ -62,7 +62,7 @@ if (chosen.some(hasClient)) {
 printTable(projects);
 process.exitCode = isAllWell ? 0 : 1;
 
-/** Tries projects one after another in one new Cellar, with outside services for those with a client. */
+/** Tries projects one after another in one new Cellar. @param services for projects with a client */
 async function tryAll(group: FrameworkProject[], services?: Services): Promise<void> {
   cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: String(MAX_PROJECTS), ...services?.settings });
   try {
@@ -78,7 +78,7 @@ async function tryAll(group: FrameworkProject[], services?: Services): Promise<v
   }
 }
 
-/** Generates, pushes and checks one project. A failure becomes its outcome. */
+/** Generates, pushes and checks one project. Returns a failure in the outcome. */
 async function tryProject(
   project: FrameworkProject,
   slug: string,
@@ -173,7 +173,7 @@ async function generate(
   if (repository !== undefined) {
     const { url, commit } = repository;
     await run(parent, `git clone --quiet --no-checkout ${url} app`);
-    // A new history: the old one may lack large files that a push needs.
+    // Starts a new history, because a push of the old one may need large files that are missing.
     const fresh = 'rm -r .git && git init --quiet --initial-branch=main && git add --force --all';
     await run(directory, `git checkout --quiet ${commit} && ${fresh}`);
     return { generated: `commit ${commit.slice(0, 8)}`, lockFile: 'as it is' };
@@ -203,7 +203,7 @@ async function generate(
   return { generated: how, lockFile: await lock(manager, directory) };
 }
 
-/** Creates a lock file like the author's first install. Returns its package manager. */
+/** Creates a lock file, as the author's first install does. Returns its package manager. */
 async function lock(manager: FrameworkProject['manager'], directory: string): Promise<string> {
   if (manager === 'none' || !existsSync(join(directory, 'package.json'))) return 'none';
   try {
@@ -240,7 +240,7 @@ async function check({ checks, assets }: FrameworkProject, slug: string): Promis
   }
 }
 
-/** Runs the client of a project against its app, with the project's packages. E-mails to the app's host name reach the app. */
+/** Runs the client of a project against its app, with the project's packages. The app receives e-mails to its hostname. */
 async function useApp(
   client: string,
   directory: string,
@@ -271,7 +271,7 @@ async function navigate(slug: string, path: string): Promise<{ status: number; t
   return answer;
 }
 
-/** Uses `http`: `fetch` cannot send the navigation headers that select assets. */
+/** Sends a GET like a browser's navigation. Uses `http`, because `fetch` cannot send `sec-fetch-mode: navigate`. */
 function visit({
   host,
   pathname,
@@ -307,7 +307,7 @@ async function reachesGitHub(): Promise<boolean> {
 /** Runs a command line non-interactively with Cellar's Node, and returns its output. */
 function run(cwd: string, command: string, more: Record<string, string> = {}): Promise<string> {
   const own = Object.entries(process.env).filter(
-    // `npm run` adds variables about Cellar, and generators would use them.
+    // Leaves out the variables about Cellar that `npm run` adds, because generators would use them.
     ([name]) => !/^npm_(?!config_(registry|cafile|cache|userconfig)$)|^INIT_CWD$/.test(name),
   );
   const env = {

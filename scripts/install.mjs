@@ -1,5 +1,5 @@
-// Installs the packages when the lock file changed since the last install, so that `npm start` and `npm test` work on a
-// fresh clone. Plain JavaScript for the system's own Node: the pinned one comes with the packages.
+// Installs the packages if the lock file has changed since the last install, so that `npm start` and `npm test` work on a
+// fresh clone. Plain JavaScript, because the system's Node runs it: the pinned version of Node is one of the packages.
 //
 //     node scripts/install.mjs           packages for running
 //     node scripts/install.mjs --dev     also packages for checks, tests and benchmarks
@@ -23,7 +23,8 @@ const complete = `${hash} dev`;
 
 if (installed !== complete && (isDev || installed !== hash)) {
   console.log('cellar: installing packages (about 30 seconds, once per change of package-lock.json)');
-  // npm would compile better-sqlite3, although it contains binaries: that needs Python, a compiler and Node's headers.
+  // Without `--ignore-scripts`, npm would compile better-sqlite3, although the package contains binaries. Compiling needs
+  // Python, a compiler and Node's headers.
   npm('ci', '--ignore-scripts', ...(isDev ? [] : ['--omit=dev']));
   npm('rebuild', '--ignore-scripts=false', ...WITH_PROGRAMS);
   writeFileSync(`${stamp}.new`, isDev ? complete : hash);

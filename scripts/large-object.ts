@@ -8,7 +8,7 @@ import { Cellar } from '../test/support/e2e/cellar.ts';
 import { memoryDuring } from '../test/support/e2e/memories.ts';
 
 const MIB = 2 ** 20;
-/** One `put` accepts 5 GiB minus 5 MiB at most. */
+/** Size of the object, in bytes. The default is the maximum of one `put`: 5 GiB minus 5 MiB. */
 const OBJECT_BYTES = Number(process.argv[2] ?? 5 * 1024 - 5) * MIB;
 /** Limit of a process's memory growth during the transfer, in bytes. */
 const FLAT_BYTES = 128 * MIB;
@@ -45,7 +45,7 @@ function report(what: string, isMet: boolean): void {
   console.log(`${isMet ? 'met   ' : 'MISSED'} ${what}`);
 }
 
-/** Each chunk of 1 MiB contains its number. */
+/** Yields the object in chunks of 1 MiB. Each begins with its number. */
 function* pieces(): Generator<Buffer> {
   const piece = Buffer.alloc(MIB, 7);
   for (let n = 0; n < OBJECT_BYTES / MIB; n++) {
@@ -65,7 +65,7 @@ async function textOf(answer: IncomingMessage): Promise<string> {
   return Buffer.concat((await answer.toArray()) as Buffer[]).toString();
 }
 
-/** @throws {Error} when the response is not a success */
+/** Sends a request. @throws {Error} when the status is not 2xx */
 async function ask(
   options: { port: number | string; path: string; method: string; headers: Record<string, string | number> },
   body?: Readable,

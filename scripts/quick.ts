@@ -1,5 +1,5 @@
-// Runs each script briefly, to show that it still works. Each checks its own result, and fails if that is wrong. Tests run the
-// others: `docs.ts`, `restore.ts` and `dev.ts`.
+// Runs most scripts briefly, to show that they still work. Each script checks its result, and fails if that is wrong. Tests
+// run the other scripts: `docs.ts`, `restore.ts` and `dev.ts`.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { runPrograms } from './test/programs.ts';
 const DEADLINE_MS = 180_000;
 const scratch = mkdtempSync(join(tmpdir(), 'cellar-scripts-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
-/** The longest first, so that none runs alone at the end. */
+/** Sorted by duration, longest first, so that no long script runs alone at the end. */
 const SCRIPTS = [
   // One kill of each kind.
   'chaos 5',
@@ -22,7 +22,7 @@ const SCRIPTS = [
   'large-object 8',
 ];
 
-// Processes of a script end with it, also on a timeout.
+// A signal, such as from a timeout, runs the exit handlers, which delete `scratch`.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 
 await runPrograms(

@@ -1,9 +1,9 @@
 // Maps sources to the parts of a running Cellar that must be reloaded.
 import type { Reload } from '../runtime/host.ts';
 
-/** What to reload, by path prefix; the first match wins. A running Cellar reads no file that matches none. */
+/** What to reload, by path prefix; the first match wins. A running Cellar does not read files without a match. */
 const RULES: readonly [begins: string, reloads: readonly (Reload | 'host')[]][] = [
-  // The host and both Workers import it.
+  // The host and both of Cellar's Workers import the contract.
   ['handlers/contract/', ['host']],
   ['handlers/ui/', ['ui']],
   ['handlers/', ['control']],

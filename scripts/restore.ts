@@ -1,5 +1,6 @@
-// `npm run restore -- SNAPSHOT [--without APP]… [--dry-run]`: restores a whole Cellar from a snapshot into the empty directory
-// RUNNER_DATA_DIR. Exit codes: 0 all restored, 1 failed and nothing restored, 2 wrong command line, 3 some apps left out.
+// `npm run restore -- SNAPSHOT [--without APP]… [--dry-run]`: restores a whole Cellar from a snapshot into the empty
+// directory `RUNNER_DATA_DIR`. Exit codes: 0 all restored; 1 failed and nothing restored, or the dry run found damage;
+// 2 wrong command line; 3 some apps left out.
 import { parseArgs } from 'node:util';
 import { clusterKeyOf } from '../runtime/bucket/cluster-key.ts';
 import { bucketPlace } from '../runtime/bucket/place.ts';

@@ -26,7 +26,7 @@ await using cellar = await new Cellar().start();
 await cellar.deploy(SHOP, 'hello', shopFiles());
 await cellar.deploy('guestbook', 'hello');
 for (const path of ['/fill', '/', '/', '/broken', '/slow', '/print']) await cellar.get(SHOP, path);
-// A failed deploy, and one that fixes it.
+// Makes a deploy that fails, and one that repairs the app.
 await cellar.deployAgain(SHOP, 'hello', { ...shopFiles(), 'main.ts': 'export default {' }).catch(() => {});
 await cellar.deployAgain(SHOP, 'hello', { ...shopFiles(), 'README.md': 'A shop.' });
 await using browser = await UiBrowser.start();

@@ -1,6 +1,6 @@
 // Runs the tests, lists the skipped ones, explains the failures, and ends with the line `N passed, N failed, N skipped`.
-// Arguments are test files; default: all. `--test-name-pattern=REGEX` filters by test name. `--short` leaves out the files that start
-// a whole Cellar. `--minutes=NUMBER` begins no file after so many minutes, and names the files that did not run.
+// Arguments are test files; default: all. `--test-name-pattern=REGEX` filters by test name. `--short` leaves out the files
+// that start a whole Cellar. `--minutes=NUMBER` begins no file after so many minutes, and names the files that did not run.
 import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,14 +11,14 @@ import { pathToFileURL } from 'node:url';
 import { type Failure, failedLines, type Skip, skippedLines } from './test/ending.ts';
 
 const TEST_DEADLINE_MS = 240_000;
-/** Concurrent test files. Two, with those that wait, keep two CPUs busy. With more, browsers and builds of low priority starve. */
+/** Concurrent test files. With those that wait, two keep two CPUs busy. With more, low-priority processes starve. */
 const AT_ONCE = 2;
-/** Concurrent files that mostly wait, beside the others. Such a file has a line that matches `WAITS`. */
+/** Concurrent test files that mostly wait, in addition to `AT_ONCE`. Such a file has a line that matches `WAITS`. */
 const WAITING_AT_ONCE = 2;
 const WAITS = /^\/\/ Mostly waits\.$/m;
-/** Maximum lines kept of the output of a file's process. */
+/** Maximum lines kept of the standard error of a file's process. */
 const SAID_LINES = 30;
-/** Files whose times are shown at the end. */
+/** Number of slowest files that are shown at the end. */
 const SLOWEST = 40;
 
 /**
@@ -44,10 +44,10 @@ if (all.length === 0) {
 
 const scratch = mkdtempSync(join(tmpdir(), 'cellar-tests-'));
 process.on('exit', () => rmSync(scratch, { recursive: true, force: true }));
-// Hundreds of processes of this run load the same modules. The cache compiles each module once, or the caller's cache has it.
+// Hundreds of processes of this run load the same modules. With the cache, Node compiles each module only once.
 process.env.NODE_COMPILE_CACHE ||= join(scratch, 'compiled');
 
-/** Returns the group of files that share a Cellar with this one. */
+/** Returns the name of the group of files that share a Cellar; undefined for a file in no group. */
 const groupOf = (file: string) => /sharedCellar\('(\w+)'\)/.exec(readFileSync(file, 'utf8'))?.[1];
 const groups = Map.groupBy(all, groupOf);
 const alone = groups.get(undefined) ?? [];
@@ -58,7 +58,8 @@ const isLong = (file: string) =>
   /from '(\.\.\/)+support\/(e2e|ui|wrangler)\//.test(readFileSync(file, 'utf8'));
 const others = alone.filter((file) => file !== FIRST);
 const isShort = words.includes(SHORT);
-// The groups take minutes each, so they begin first. With `--minutes`, most tests still run.
+// The groups take minutes each, so they begin first. Other files with a whole Cellar come last: `--minutes` then leaves out
+// few tests.
 const files = [
   ...alone.filter((file) => file === FIRST),
   ...(isShort ? [] : [...groups].map(([group, members]) => inOneProcess(group!, members))),
@@ -82,12 +83,12 @@ const times = new Map<string, number>();
 const skips: Skip[] = [];
 const failures: Failure[] = [];
 let filesWithoutTest = 0;
-/** Other output of each file's process, and the runner's messages about it. */
+/** The standard error of each file's process, and the runner's messages about the file. */
 const said = new Map<string, string[]>();
 const keep = (file: string | undefined, message: string) => {
   if (file !== undefined) said.set(file, [...(said.get(file) ?? []), message.trimEnd()].slice(-SAID_LINES));
 };
-/** Runs files, `atOnce` at once. */
+/** Runs files, at most `atOnce` concurrently. */
 async function runAll(files: string[], atOnce: number): Promise<void> {
   const left = [...files];
   const runNext = async () => {
@@ -127,7 +128,7 @@ async function runTests(file: string): Promise<void> {
     counts.skipped += skipped + todo;
     counts.failed += all - passed - skipped - todo;
   });
-  // Without the counts that the runner adds at the end: there are totals of all files.
+  // Leaves out the runner's counts for this file, because the totals of all files are printed at the end.
   tests
     .filter(({ type, data }) => type !== 'test:diagnostic' || data.file !== undefined)
     .compose(new spec())

@@ -1,6 +1,7 @@
-// Tests the control UI with much data: `node scripts/ui-scale.ts`. Lists 50 apps, follows 100,000 log lines live, and uploads
-// and downloads an object of 1 GB. Meanwhile it measures the memory of every process. Needs Chromium and 3 GB of disk. `apps`,
-// `log` and `object` select parts; `--quick` uses little data, to show that it still works.
+// Tests the control UI with much data: `node scripts/ui-scale.ts`. Lists 50 apps, follows 100,000 log lines live, and
+// uploads and downloads an object of 1 GiB. During the transfers it measures the memory of every process of Cellar. Needs
+// Chromium and 3 GiB of disk. `apps`, `log` and `object` select parts; `--quick` uses little data, to show that the script
+// still works.
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
@@ -19,13 +20,13 @@ const APPS = effort(50, 3);
 const LINES = effort(100_000, 4_000);
 /** Log lines per request to the app. */
 const BATCH = 1_000;
-/** Interval between these requests, in ms. Cellar drops the lines of an app above `LINES_PER_S`. */
+/** Interval between requests to the app, in ms. Cellar drops lines of an app above `LINES_PER_S`. */
 const BATCH_MS = effort(600, 100);
 const OBJECT_BYTES = effort(1024, 8) * MIB;
 /** Maximum rows in the log view. */
 const ROWS = 2_000;
 const LONG_TASK_MS = 200;
-/** Limit of a process's memory growth during the transfer of 1 GB, in bytes. */
+/** Limit of a process's memory growth during the transfer of the object, in bytes. */
 const FLAT_BYTES = 128 * MIB;
 const DEADLINE_MS = 15 * 60_000;
 
@@ -50,7 +51,7 @@ if (isWanted('log')) await manyLines(ada);
 if (isWanted('object')) await largeObject(ada);
 process.exitCode = missed === 0 ? 0 : 1;
 
-/** Prints a figure and whether it meets its target. A quick run does not judge it. */
+/** Prints a figure and whether it meets its target. A quick run prints the figure only. */
 function reportFigure(what: string, isMet: boolean): void {
   if (isQuick) console.log(`       ${what}`);
   else report(what, isMet);
@@ -156,7 +157,7 @@ async function largeObject({ page }: Person): Promise<void> {
   report(`put at once: ${put.size ?? put.detail} bytes`, put.size === OBJECT_BYTES);
 }
 
-/** Writes a file of 1 GB. @returns its MD5 hash */
+/** Writes a file of `OBJECT_BYTES`. @returns its MD5 hash */
 async function writeFilm(path: string): Promise<string> {
   const stream = createWriteStream(path);
   const hash = createHash('md5');
@@ -194,7 +195,7 @@ async function during<T>(what: string, work: () => Promise<T>): Promise<T> {
   return result;
 }
 
-/** Starts to record long tasks of the page. */
+/** Starts to record the page's long tasks (more than 50 ms). */
 async function watchTasks(person: Person): Promise<void> {
   await person.evaluate(`(() => {
     window.longTasks = [];

@@ -1,5 +1,5 @@
-// Creates many waiting instances of a Workflow, and measures their memory and how late they resume: `npm run workflows`. `npm
-// run workflows -- 2000` sets their number. The app may hibernate meanwhile. The waits end one after another.
+// Creates many waiting instances of a Workflow, and measures their memory and how late they resume: `npm run workflows`.
+// `npm run workflows -- 2000` sets their number. The app may hibernate meanwhile. The waits end one after another.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { privateKb } from '../bench/support/figures.ts';
 import { Cellar } from '../test/support/e2e/cellar.ts';
@@ -9,7 +9,8 @@ const COUNT = Number(process.argv[2] ?? 10_000);
 /** Instances created by one call. */
 const BATCH = 100;
 /**
- * After this many instances, the script waits until the app hibernates: its process uses memory for each instance until then.
+ * After this many instances, the script waits until the app hibernates, because until then the app's process uses memory for
+ * each instance.
  */
 const HIBERNATE_EVERY = 1_000;
 const HIBERNATES_MS = 30_000;
@@ -63,7 +64,7 @@ function memoryOf(pid: number): number {
   }
 }
 let timer: NodeJS.Timeout | undefined;
-// Cellar ends with this process, also on a timeout.
+// A signal, such as from a timeout, runs the exit handlers: they end Cellar.
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1));
 const cellar = new Cellar({ RUNNER_SNAPSHOT_EVERY_H: '0', RUNNER_FLEET_IDLE_EVICT_S: '1' });
 try {

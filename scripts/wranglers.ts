@@ -1,5 +1,5 @@
-// Runs Wrangler's tests with other releases of Wrangler: `npm run wranglers -- 4.160.0 4.158.0`. Installs each from npm into a
-// temporary folder. With `--quick`, runs one test to show that this still works.
+// Runs the tests of `test/wrangler` with other releases of Wrangler: `npm run wranglers -- 4.160.0 4.158.0`. Installs each
+// release from npm into a temporary folder. With `--quick`, runs one test, to show that the script still works.
 import { execFileSync, spawnSync } from 'node:child_process';
 import { globSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,8 +1,8 @@
 // The control UI. How to add a screen:
 //   1. `ui/router.ts`: add its path. The path's parameters (`:app`) become the props of the screen, decoded.
 //   2. `ui/screens/index.ts`: add its module, title and place. Without this the UI does not compile.
-//   3. `ui/models/<domain>.ts`: a function that returns a model of signals: `resource(…)` for data that is read, `live(…)`
-//      for streams; `close()` ends them. No JSX and no DOM here: `node --test` runs it (test/ui/unit).
+//   3. `ui/models/<domain>.ts`: a function that returns a model of signals: `resource(…)` for data that is read,
+//      `live(…)` for streams; `close()` ends them. No JSX and no DOM here: `node --test` runs it (test/ui/unit).
 //   4. `ui/screens/<section>/<screen>.tsx`: `export default function`. It creates its model with `useModel(() => …)`,
 //      begins with `<Head>`, and shows data with `<Loaded of={…}>`. Filter, range and selection are in the query (`queryOf`,
 //      `setQuery`).

@@ -12,7 +12,7 @@ const LATE = ['queue', 'workflow'];
 
 export class Clients {
   readonly problems: string[] = [];
-  /** Facts that a client is changing now, and since when. */
+  /** The facts that a client is changing now, by name, with the time at which it began (`performance.now()`). */
   readonly underWay = new Map<string, number>();
   readonly #facts: Record<string, Fact>;
   readonly #counts = new Map<string, { acknowledged: number; failed: number; reason: string }>();
@@ -30,13 +30,13 @@ export class Clients {
     await Promise.all(this.#running);
   }
 
-  /** Checks everything that must be there right after a failure. */
+  /** Checks all facts but those in `LATE`. Adds what is missing to `problems`. */
   async check(when: string): Promise<void> {
     for (const [name, fact] of Object.entries(this.#facts))
       if (!LATE.includes(name)) await this.#check(name, fact, when, RECOVERY_MS);
   }
 
-  /** Checks messages and Workflows, which take time to be delivered or to end. */
+  /** Checks the facts in `LATE`: messages and Workflows take time to be delivered or to end. */
   async checkLate(): Promise<void> {
     for (const name of LATE) await this.#check(name, this.#facts[name]!, 'at the end', DELIVERED_MS);
   }

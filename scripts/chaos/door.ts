@@ -1,4 +1,5 @@
-// A proxy between one host and the bucket. While it is closed, no bytes pass, and connections hang as in a cut network.
+// A proxy between one host and the bucket. While it is closed, it discards all bytes, so that connections hang as in a
+// cut network.
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 export class Door {
@@ -7,7 +8,7 @@ export class Door {
   readonly #sockets = new Set<Socket>();
   readonly #to: number;
 
-  /** @param to port of the bucket's store on loopback */
+  /** @param to the port of the bucket's server on loopback */
   constructor(to: number) {
     this.#to = to;
   }
@@ -16,7 +17,7 @@ export class Door {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Resolves when hosts can connect. @param address that they connect to */
+  /** Listens at an address of this machine. Resolves when hosts can connect. */
   listen(address: string): Promise<this> {
     return new Promise((resolve) => this.#server.listen(0, address, () => resolve(this)));
   }

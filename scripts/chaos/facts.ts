@@ -1,4 +1,4 @@
-// What a Cellar acknowledges, of each kind: how to change it, and how to find out what is missing.
+// The kinds of changes that a Cellar acknowledges: how to make one, and how to find out which are missing.
 import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Cellar } from '../../test/support/e2e/cellar.ts';
@@ -8,18 +8,18 @@ import { type Kind, WRITER } from './writer.ts';
 const ANSWER_MS = 5_000;
 const BRANCHES = 20;
 const NAMES = 5;
-/** Apps are deleted when there are more. */
+/** Above this number of apps, every second change deletes an app. */
 const MOST_APPS = 10;
-/** API keys that one check tries. */
+/** Number of newest API keys that one check tries. */
 const KEYS_TRIED = 5;
 
-/** One kind of acknowledged fact. */
+/** One kind of change. */
 export interface Fact {
   /** Pause between changes, in ms. */
   pauseMs: number;
   /** Makes one change. @throws {Error} why it was not acknowledged */
   change: () => Promise<void>;
-  /** Returns what was acknowledged before the call and is missing. @throws {Error} when that cannot be found out */
+  /** Returns the changes that were acknowledged before the call and are missing. @throws {Error} when it cannot find out */
   missing: () => Promise<string[]>;
 }
 
@@ -47,7 +47,7 @@ function writes(cellar: Cellar, kind: Kind): Fact {
   const acknowledged = new Set<number>();
   let next = 0;
   return {
-    // Each round compares all of these writes: with many more, that would take longer than the failure.
+    // Each round reads all of these writes. With many more, the check would take longer than the failure.
     pauseMs: kind === 'workflow' ? 200 : 100,
     change: async () => {
       const n = ++next;
@@ -91,7 +91,7 @@ async function pushes(cellar: Cellar): Promise<Fact> {
       if (cloned.code !== 0) throw new Error(cloned.stderr);
       const listed = await cellar.git(copy, 'for-each-ref', '--format=%(refname) %(objectname)');
       const refs = new Map(listed.stdout.split('\n').map((line) => line.split(' ') as [string, string]));
-      // A push without an acknowledgement may have moved the branch further.
+      // A later push that was not acknowledged may have moved the branch.
       return expected
         .filter(([branch, sha]) => order.indexOf(refs.get(branch) ?? '') < order.indexOf(sha))
         .map(([branch, sha]) => `${branch} at ${sha}, it is at ${refs.get(branch)}`);
@@ -240,7 +240,7 @@ async function all(cellar: Cellar, method: string): Promise<any[]> {
   }
 }
 
-/** @returns the sha of the new commit */
+/** Commits all changes. @returns the SHA of the commit */
 async function commit(cellar: Cellar, work: string, message: string): Promise<string> {
   await cellar.commit(work, message);
   return (await cellar.git(work, 'rev-parse', 'HEAD')).stdout.trim();

@@ -1,6 +1,6 @@
-// Makes one of three hosts fail again and again, in each way that a machine can. Meanwhile clients behind a load
-// balancer write, push, deploy, and change secrets, apps and accounts. Reports what was acknowledged and is missing,
-// and how long each app was away.
+// Makes one of three hosts fail again and again, in each way that a machine can. Meanwhile clients write, push, deploy, and
+// change secrets, apps and accounts, through a load balancer. Reports what was acknowledged and is missing, and how long
+// the app `writer` was away.
 import { rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
@@ -21,14 +21,14 @@ const ROUNDS = Number(WORDS[0] ?? 5);
 /** Names of the failures; default: all. */
 const ONLY = WORDS[1]?.split(',');
 const HOSTS = 3;
-/** Longest time of writing before a failure, in ms. */
+/** Maximum time before a failure in each round, in ms. */
 const LONGEST_LIFE_MS = 4_000;
 /** How long a host stays away, in ms: some failures end before the other hosts take its apps, some afterwards. */
 const AWAY_MS = [1_000, 8_000, 30_000];
 const RECOVERY_MS = 90_000;
 const ASK_EVERY_MS = 50;
 const NODE = fileURLToPath(new URL('../../node_modules/.bin/node', import.meta.url));
-/** First number of the writes of `watch`, above the numbers of all other writes. */
+/** The first number that `watch` writes. All other clients write smaller numbers. */
 const WATCH_FROM = 1_000_000;
 
 /** A host, with its own proxy to the bucket. */
@@ -54,7 +54,7 @@ class Front extends Cellar {
   }
 }
 
-/** With root's rights, each host has a network of its own. */
+/** The hosts' separate networks; null without root's rights. */
 const networks = process.getuid!() === 0 ? new Networks(HOSTS) : null;
 const store = await new MemoryStore().start();
 const members: Member[] = [];
@@ -131,7 +131,7 @@ async function start(at: number): Promise<void> {
   });
 }
 
-/** @returns the number of failures by name */
+/** Makes a host fail in each round, and checks the facts afterwards. @returns the number of failures by name */
 async function failAgainAndAgain(clients: Clients, front: Front): Promise<Map<string, number>> {
   const failures: Record<string, (at: number, awayMs: number) => Promise<void>> = {
     killed: async (at, awayMs) => {
@@ -181,7 +181,7 @@ async function failAgainAndAgain(clients: Clients, front: Front): Promise<Map<st
   for (let round = 0; round < ROUNDS && !isEnding; round++) {
     const name = names[round % names.length]!;
     const awayMs = AWAY_MS[Math.floor(round / names.length) % AWAY_MS.length]!;
-    // Mostly chooses the host that runs the app that writes.
+    // In three of four rounds, chooses the host that runs the app `writer`.
     const at = round % 4 === 3 ? Math.floor(Math.random() * HOSTS) : await homeOfWriter(front);
     const when = `round ${round + 1} (host ${at} ${name} for ${awayMs} ms)`;
     await sleep(Math.random() * LONGEST_LIFE_MS);
@@ -231,7 +231,7 @@ async function answers(front: Front): Promise<boolean> {
   return (await Promise.all(asked)).every((isThere) => isThere);
 }
 
-/** Returns the longest time in which no write of an app succeeded, in ms, until the signal is aborted. */
+/** Writes to the app `writer` until the signal is aborted. @returns the longest time between two successful writes, in ms */
 async function watch(front: Front, signal: AbortSignal): Promise<number> {
   let last = performance.now();
   let longest = 0;
@@ -248,7 +248,7 @@ async function watch(front: Front, signal: AbortSignal): Promise<number> {
   return longest;
 }
 
-/** Returns the index of the host that runs the app; a random one when that is not known. */
+/** Returns the index of the host that runs the app `writer`; a random index when the host is unknown. */
 async function homeOfWriter(front: Front): Promise<number> {
   const { home } = await rpcOf(front)('apps.get_by_slug', { slug: 'writer' }).catch(() => ({ home: null }));
   const { items = [] } = await rpcOf(front)('hosts.list', {}).catch(() => ({}));

@@ -19,7 +19,7 @@ const WORDS = process.argv.slice(2).filter((word) => word !== '--bucket');
 const ROUNDS = Number(WORDS[0] ?? 10);
 /** Names of the processes to kill; default: all. */
 const ONLY = WORDS[1]?.split(',');
-/** Longest time of writing before a kill, in ms. A kill may interrupt a write anywhere. */
+/** Maximum time before the kill of each round, in ms. It is random, so that a kill can interrupt a write anywhere. */
 const LONGEST_LIFE_MS = 1_000;
 /** Timeout for recovery after a kill, in ms. */
 const RECOVERY_MS = 30_000;
@@ -29,11 +29,11 @@ const DELIVERED_MS = 120_000;
 const LATE_MS = 12 * 60_000;
 const ANSWER_MS = 5_000;
 
-/** Interval between instances of a Workflow, in ms: each uses some memory for seconds. */
+/** Interval between new instances of the Workflow, in ms: each instance uses memory for some seconds. */
 const INSTANCE_EVERY_MS = 100;
 
 const KINDS: Kind[] = ['d1', 'kv', 'r2', 'queue', 'do', 'workflow'];
-// When the app's data is in the bucket, its cache is in the process's memory, so a kill loses it.
+// With `--bucket`, the cache is in the memory of the app's process, so a kill loses it.
 if (!IN_BUCKET) KINDS.push('cache');
 
 const store = IN_BUCKET ? await new MemoryStore().start() : null;
@@ -52,7 +52,7 @@ let ending = false;
 try {
   await cellar.start();
   const id = await cellar.deploy('writer', 'hello', WRITER);
-  // The neighbour's data is on this machine.
+  // The neighbour keeps its data on this machine, even with `--bucket`.
   await cellar.call('POST', '/v1/apps', { slug: 'neighbour', storage: 'local' });
   await cellar.deployAgain('neighbour', 'hello');
   const clients = [
@@ -81,7 +81,7 @@ async function whileRunning(once: () => Promise<unknown>, pauseMs = 5): Promise<
   }
 }
 
-/** @returns whether the write was acknowledged */
+/** Writes the next number to one kind of storage. @returns whether the write was acknowledged */
 async function write(kind: Kind): Promise<boolean> {
   const n = ++next;
   const init = { method: 'POST', signal: AbortSignal.timeout(ANSWER_MS) };
@@ -90,7 +90,7 @@ async function write(kind: Kind): Promise<boolean> {
   return status === 200;
 }
 
-/** Checks that another app notices no kill other than the host's. */
+/** Requests another app. Only a kill of the host may make the request fail. */
 async function askNeighbour(): Promise<void> {
   const [ranBefore, killsBefore] = [hostRuns, hostKills];
   const answer = await cellar.get('neighbour').catch(() => null);
@@ -98,14 +98,14 @@ async function askNeighbour(): Promise<void> {
   else if (ranBefore && hostKills === killsBefore) neighbour.failures += 1;
 }
 
-/** Starts a reader process per call. */
+/** Queries the app's database through the API, which starts a reader process. @returns whether that succeeded */
 async function readDatabase(id: string): Promise<boolean> {
   const sql = encodeURIComponent('SELECT count(*) FROM written AS a, (SELECT 1 FROM written LIMIT 200) AS b');
   const { status } = await cellar.call('GET', `/v1/apps/${id}/storage/d1/rows?sql=${sql}`);
   return status === 200;
 }
 
-/** @returns the number of kills by name */
+/** Kills a process in each round, and waits for the recovery. @returns the number of kills by name */
 async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
   const below = (word: string) =>
     descendants(cellar.pid).filter(({ command }) => command.some((part) => part.includes(word)));
@@ -142,7 +142,7 @@ async function killAgainAndAgain(id: string): Promise<Map<string, number>> {
   const kills = new Map(names.map((name) => [name, 0]));
   for (let round = 0; round < ROUNDS; round++) {
     await sleep(Math.random() * LONGEST_LIFE_MS);
-    // In turn rather than at random, so that a few rounds kill each.
+    // Kills the processes in turn, so that a few rounds kill each of them.
     const name = names[round % names.length]!;
     if (await victims[name]!()) kills.set(name, kills.get(name)! + 1);
     else problems.push(`round ${round + 1}: there was no ${name} to kill`);

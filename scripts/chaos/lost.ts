@@ -1,6 +1,7 @@
 // Loses the whole machine again and again. At a random moment it kills the host and all its processes, and deletes the data
-// directory. Then an empty host continues from the bucket, with the same settings. Meanwhile clients write, push, deploy, and
-// change secrets, apps and accounts. The bucket is faulty from time to time. Reports what was acknowledged and is missing.
+// directory. Then an empty host continues from the bucket, with the same settings. Meanwhile clients write, push, deploy,
+// and change secrets, apps and accounts. The bucket is faulty from time to time. Reports which acknowledged changes are
+// missing.
 import { rmSync, writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Faults, MemoryStore } from '../../test/support/bucket/memory-store.ts';
@@ -12,17 +13,17 @@ import { makeFacts } from './facts.ts';
 
 const WORDS = process.argv.slice(2).filter((word) => word !== '--lost');
 const ROUNDS = Number(WORDS[0] ?? 5);
-/** Names of the moments; default: all. */
+/** Names of the moments at which to lose the machine; default: all. */
 const ONLY = WORDS[1]?.split(',');
-/** Longest time of writing before a loss, in ms. */
+/** Maximum time before the moment of each round, in ms. */
 const LONGEST_LIFE_MS = 4_000;
-/** Longest time from the beginning of such work, such as a push or a start, until the loss, in ms. */
+/** Maximum time from the beginning of work, such as a push or a start, until the loss, by the name of the work, in ms. */
 const LONGEST_WORK_MS = { push: 400, deploy: 2_500, secret: 500, app: 200, start: 3_000, continue: 100 };
-/** Timeout for a start, in ms: other work on this machine makes it slow, and so do faults. */
+/** Timeout for a start, in ms. Other work on this machine and faults of the bucket make it slow. */
 const RECOVERY_MS = 180_000;
-/** Longest time between faults of the bucket, in ms. */
+/** Maximum time between faults of the bucket, in ms. */
 const CALM_MS = 4_000;
-/** Longest time of one fault, in ms. */
+/** Maximum duration of one fault, in ms. */
 const FAULT_MS = 1_500;
 const FAULTS: Record<string, Faults> = {
   'lost replies': { losesReplies: true },
@@ -61,7 +62,7 @@ try {
 }
 process.exit(clients?.problems.length === 0 ? 0 : 1);
 
-/** Makes the bucket faulty for some moments. */
+/** Makes the bucket faulty from time to time, while `isFaulty` is set. */
 async function spoil(): Promise<void> {
   const names = Object.keys(FAULTS);
   for (let n = 0; !ending; n++) {
@@ -75,7 +76,7 @@ async function spoil(): Promise<void> {
   }
 }
 
-/** @returns the number of losses by moment */
+/** Loses the machine in each round, and checks the facts afterwards. @returns the number of losses by moment */
 async function loseAgainAndAgain(clients: Clients): Promise<Map<string, number>> {
   const during = (name: keyof typeof LONGEST_WORK_MS) => async () => {
     await eventually(() => clients.underWay.has(name), `a client begins: ${name}`);
@@ -141,7 +142,7 @@ function kill(pid: number): void {
   }
 }
 
-/** Starts an empty host. One that does not find the bucket ends, and is started again, as a service manager does. */
+/** Starts an empty host. If it ends because it cannot reach the bucket, starts it again, as a service manager does. */
 async function startAgain(when: string, { problems }: Clients): Promise<void> {
   const deadline = performance.now() + RECOVERY_MS;
   for (;;) {

@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const RELAY = fileURLToPath(new URL('relay.ts', import.meta.url));
-/** Names of network devices have at most 15 characters. */
+/** Prefix of the names of network devices and namespaces. The name of a device has at most 15 characters. */
 const NAME = `cc${process.pid}`;
 const SUBNET = `10.213.${process.pid % 256}`;
-/** Shell script that removes the networks when its standard input ends, even because this process was killed. */
+/** Shell script that removes the networks when its standard input ends. That also happens when this process is killed. */
 const REMOVE = `read _
 rm -rf "$1"
 shift
@@ -31,10 +31,10 @@ export class Networks {
   readonly #remover: ChildProcess;
   readonly #relays: ChildProcess[] = [];
 
-  /** @param count of the hosts @throws {Error} when the system cannot make the networks */
+  /** Creates the networks. @param count the number of hosts @throws {Error} when the system cannot create them */
   constructor(count: number) {
     this.#count = count;
-    // Without `nft`, fails now, and not in the first round that cuts a host.
+    // Fails now if `nft` is missing, rather than in the first round that cuts a host.
     execFileSync('nft', ['--version'], { stdio: 'ignore' });
     const names = this.#hosts.map((at) => this.#nameOf(at));
     this.#remover = spawn('sh', ['-c', REMOVE, 'sh', this.#directory, ...names], {
@@ -47,7 +47,7 @@ export class Networks {
     for (const at of this.#hosts) this.#add(at);
   }
 
-  /** Address of a host. @param at its index */
+  /** Returns the address of a host. @param at the host's index */
   address(at: number): string {
     return `${SUBNET}.${at + 1}`;
   }
@@ -69,7 +69,7 @@ export class Networks {
     this.#relays.push(relay);
   }
 
-  /** Drops all packets between a host and what it is cut from, both ways. */
+  /** Drops all packets between a host and `from`, in both directions. */
   cut(at: number, from: Cut): void {
     const others = this.#hosts.filter((other) => other !== at).map((other) => this.address(other));
     const those = (side: string) =>
@@ -90,7 +90,7 @@ add rule inet cut out oif != lo ${those('daddr')} drop
     this.#inside(at, 'delete table inet cut\n');
   }
 
-  /** Ends everything in the networks, and removes them. */
+  /** Kills all processes in the networks, and removes the networks. */
   async close(): Promise<void> {
     for (const relay of this.#relays) relay.stdin!.end();
     const removed = new Promise((resolve) => this.#remover.once('exit', resolve));

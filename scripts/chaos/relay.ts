@@ -1,5 +1,5 @@
-// Runs in the network of a host, which listens on loopback only. Takes connections at the host's address, and passes them on
-// to the same port on loopback. `node relay.ts ADDRESS PORT…`; ends with its standard input.
+// Runs in the network of a host, which listens on loopback only. Accepts connections at the host's address, and relays them
+// to the same port on loopback. `node relay.ts ADDRESS PORT…`; exits when its standard input ends.
 import { connect, createServer } from 'node:net';
 
 const [address, ...ports] = process.argv.slice(2);

@@ -1,4 +1,5 @@
-// An app that writes numbers to all of its storage, each kind on a path of its own: `POST /d1?n=1` writes, `GET /d1` lists.
+// An app that writes numbers to each kind of storage. Each kind has a path: `POST /d1?n=1` writes a number, `GET /d1` lists
+// all numbers.
 
 export type Kind = 'd1' | 'kv' | 'r2' | 'queue' | 'do' | 'workflow' | 'cache';
 

@@ -8,11 +8,11 @@ export interface Case {
   files: Files;
   /** The deployed environment of the configuration. */
   environment?: string;
-  /** Bundling must fail. */
+  /** Set if both Wrangler and Cellar must refuse the Worker. */
   isRefused?: true;
 }
 
-/** Returns a module whose default export answers with an expression. */
+/** Returns a module whose `fetch` responds with the value of an expression, as JSON. */
 const answer = (expression: string, head = '') =>
   `${head}\nexport default { async fetch(request, env, ctx) { return Response.json(${expression}); } };\n`;
 const index = (expression: string, head = '', more: Files = {}): Files => ({
@@ -26,7 +26,7 @@ const pkg = (name: string, manifest: object, files: Record<string, string>): Fil
     ),
   );
 
-/** `(module (func (export "add") (param i32 i32) (result i32) local.get 0 local.get 1 i32.add))`, as characters below 128. */
+/** `(module (func (export "add") (param i32 i32) (result i32) local.get 0 local.get 1 i32.add))`, as ASCII characters. */
 const WASM =
   '\0asm\x01\0\0\0\x01\x07\x01\x60\x02\x7f\x7f\x01\x7f\x03\x02\x01\0\x07\x07\x01\x03add\0\0\x0a\x09\x01\x07\0\x20\0\x20\x01\x6a\x0b';
 

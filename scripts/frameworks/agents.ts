@@ -1,11 +1,11 @@
-// Agents, rooms, MCP servers and AI chats: small projects of their packages, each written as the READMEs show. A project is a
+// Agents, rooms, MCP servers and AI chats: small projects, written as the READMEs of their packages show. A project is a
 // folder of `scripts/frameworks/agents/`: `index.ts` is its Worker, `client.mjs` a program that uses the deployed app.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type FrameworkProject, GITIGNORE, json, packageJson } from './project.ts';
 
 const FOLDER = join(import.meta.dirname, 'agents');
-/** Exact, because `agents` names exact versions of its peers. */
+/** Exact versions, because `agents` requires exact versions of its peer dependencies. */
 const VERSIONS = {
   '@cloudflare/ai-chat': '0.12.2',
   '@cloudflare/think': '0.23.0',
@@ -31,7 +31,7 @@ interface Parts {
   name: string;
   folder: string;
   packages: (keyof typeof VERSIONS)[];
-  /** Classes of Durable Objects, each bound with its own name. */
+  /** Classes of Durable Objects. The name of each is also that of its binding. */
   classes?: string[];
   /** More of the Wrangler configuration. */
   config?: object;

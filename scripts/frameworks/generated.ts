@@ -1,4 +1,4 @@
-// Projects from generators. For generators with templates on GitHub, the files are here too.
+// Projects that a generator creates. For generators whose templates are on GitHub, the files are also here.
 import { type FrameworkProject, GITIGNORE, json } from './project.ts';
 
 const ROBOTS = 'User-agent: *\nAllow: /\n';

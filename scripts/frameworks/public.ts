@@ -1,12 +1,12 @@
-// Three unselected samples of public projects: repositories with a Wrangler configuration at some commit, in the order of a search.
-// In the first two, twenty have a `wrangler.jsonc` and twenty a `wrangler.toml`; in the third, 14 and 13, and 13 a `wrangler.json`.
-// Each is pushed unchanged at its newest commit.
+// Three samples of public repositories that had a Wrangler configuration, taken in the order of a search. In each of the
+// first two, twenty have a `wrangler.jsonc` and twenty a `wrangler.toml`. In the third, 14 have a `wrangler.jsonc`, 13 a
+// `wrangler.toml`, and 13 a `wrangler.json`. Each is pushed unchanged at the given commit.
 import type { Check, FrameworkProject } from './project.ts';
 
 const ANSWERS: Check[] = [{ path: '/', text: /\S/ }];
-/** The answer of a project that lacks its data, its secrets, its callers or HTTPS here. */
+/** The expected answer of a project whose data, secrets, callers or HTTPS are missing in this test. */
 const answers = (status: number, text: RegExp): Check[] => [{ path: '/', status, text }];
-/** A page of a site without an `index.html`. */
+/** A page to check of a site that has no `index.html`. */
 const page = (path: string): Check[] => [{ path, text: /\S/ }];
 
 const SAMPLE: [repository: string, commit: string, checks: Check[]][] = [

@@ -12,25 +12,25 @@ const FILE = join(ROOT, '.cellar/frameworks.json');
 
 export interface Outcome {
   name: string;
-  /** Hash of the project in the script. A changed project counts as untried. */
+  /** Hash of the project's definition. A project with another hash counts as untried. */
   digest: string;
-  /** Cellar's commit. */
+  /** Commit of Cellar, as `commitTried` returns it. */
   commit: string;
   /** The generator with its version, and how it created the project. */
   generated: string;
   lockFile: string;
   /** Duration of generating the project, in ms. */
   generateMs: number;
-  /** Duration from `git push` until the app serves, in ms. */
+  /** Duration from the start of `git push` until the deploy has ended, in ms. */
   pushMs: number;
   /** Duration of each step of the deploy, in ms. */
   steps: Record<string, number>;
-  /** `null`: all answers were right, or it was refused as expected. */
+  /** Why the project failed; null if all answers were right, or if it was refused as expected. */
   fault: string | null;
   isRefused: boolean;
 }
 
-/** Returns the tested commit, with `+` when code of Cellar differs from it. */
+/** Returns the commit of Cellar, with `+` when its code has uncommitted changes. */
 export function commitTried(): string {
   const git = (...words: string[]) => execFileSync('git', words, { cwd: ROOT, encoding: 'utf8' }).trim();
   const isChanged = git('status', '--porcelain', '--', 'bundler', 'runtime', 'handlers', 'sqlite') !== '';

@@ -15,7 +15,7 @@ export interface Services {
   close(): Promise<void>;
 }
 
-/** Starts the servers on ports of their own. */
+/** Starts the servers on free ports. */
 export async function startServices(): Promise<Services> {
   const [ai, inbox, mailPort] = [await new AiServer().start(), await Inbox.start(), String(ownPort())];
   const sent = createServer((_request, response) => response.end(JSON.stringify(inbox.received)));

@@ -1,4 +1,5 @@
-// Projects whose generators fetch templates from GitHub. They are written here as in the manual set-up of their documentation.
+// Projects whose generators fetch templates from GitHub. Here their files are written as the documentation shows for a
+// manual set-up.
 import { type FrameworkProject, GITIGNORE, json, packageJson } from './project.ts';
 
 /** All packages of React Router must have one version, as in its templates. */

@@ -16,7 +16,7 @@ export interface Failure {
 }
 
 const WIDTH = 160;
-/** A reason may end with a path that differs in each process. */
+/** Characters of a reason that are shown and compared. A reason may end with a path that differs in each process. */
 const REASON_CHARACTERS = 100;
 const ERROR_LINES = 40;
 const ERROR_LINE_CHARACTERS = 300;
@@ -52,7 +52,7 @@ export function failedLines(
   ]);
 }
 
-/** For a failure outside of tests, the runner uses the file's path as given. */
+/** Whether a failure is outside of tests. The runner then reports the file's path as the name. */
 const isWhole = (name: string, file: string) => resolve(name) === file;
 
 function firstLines(text: string): string[] {

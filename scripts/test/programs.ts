@@ -10,9 +10,9 @@ export interface Program {
 export interface Running {
   /** Maximum concurrent programs. */
   atOnce: number;
-  /** Timeout of a program in ms, 0 for none. A program that is killed by it has failed. */
+  /** Timeout of a program in ms; 0: none. After it, the program is killed and counts as failed. */
   deadlineMs: number;
-  /** Shown part of each program's output. */
+  /** The part of each program's output that is shown. */
   shown: 'all' | 'last line' | 'nothing';
 }
 
@@ -20,7 +20,8 @@ const LAST_LINES = 40;
 const LINE_CHARACTERS = 160;
 
 /**
- * Runs programs, and sets the exit code. Then prints the last output of failed programs. The last line is `N passed, N failed`.
+ * Runs programs, and sets the exit code. Then prints the end of the output of failed programs. The last line is
+ * `N passed, N failed`.
  */
 export async function runPrograms(
   programs: readonly Program[],

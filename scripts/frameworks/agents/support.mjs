@@ -1,4 +1,4 @@
-// What the client of each project uses. It is copied into the project as `support.mjs`.
+// Helpers for the client of each project. This file is copied into the project as `support.mjs`.
 import { once } from 'node:events';
 import { setTimeout } from 'node:timers/promises';
 

@@ -1,4 +1,5 @@
-// MCP over streamable HTTP and over SSE: tools, a resource, progress, and a question to the user. A session survives a sleep.
+// MCP over streamable HTTP and over SSE: tools, a resource, progress, and a question to the user. A session survives a
+// sleep of the app.
 import assert from 'node:assert/strict';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';

@@ -8,7 +8,7 @@ interface Env {
 }
 
 export class Calculator extends McpAgent<Env, { sum: number }> {
-  // The usual validator makes code at run time, which Workers refuse.
+  // The default validator generates code at run time, which Workers forbid.
   server = new McpServer(
     { name: 'Calculator', version: '1.0.0' },
     { jsonSchemaValidator: new CfWorkerJsonSchemaValidator() },
@@ -43,7 +43,7 @@ export class Calculator extends McpAgent<Env, { sum: number }> {
             method: 'notifications/progress',
             params: { progressToken: extra._meta!.progressToken!, progress, total: 2 },
           });
-          // The client forgets the progress that comes in one piece with the answer.
+          // The client drops a progress notification that arrives together with the answer.
           await scheduler.wait(200);
         }
         return { content: [{ type: 'text', text: 'done' }] };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { Client, StreamableHTTPClientTransport, UnauthorizedError } from '@modelcontextprotocol/client';
 import { app, sleep } from './support.mjs';
 
-/** OAuth needs HTTPS, so the client calls Cellar as a proxy that ends TLS does. */
+/** OAuth needs HTTPS, so requests have the header `x-forwarded-proto`, as if a proxy terminated TLS. */
 const secure = app.replace('http:', 'https:');
 const send = (url, init) => {
   const request = new Request(String(url).replace('https:', 'http:'), init);

@@ -22,7 +22,7 @@ assert.equal(await agent.call('cancel', [cancelled]), true);
 await agent.call('later', [3, 'asleep']);
 agent.close();
 await sleep();
-// Either this call or the schedule, when it is due, wakes the app.
+// This call wakes the app, unless the schedule has woken it before.
 const next = new AgentClient({ agent: 'diary', name: 'one', host, protocol: 'ws' });
 const lines = await eventually('the schedule ran', async () => {
   const all = await next.call('lines');
