@@ -84,7 +84,7 @@ async function bundle(
   if (code !== 0) throw new Stopped('failed', 'The folder cannot be deployed. The lines above say why.');
 }
 
-/** Sends the assets that Cellar does not have. @returns the token of the upload session, which stands for all assets */
+/** Sends the assets that Cellar does not have. @returns the token of the upload session, for the deploy's metadata */
 async function sendAssets(session: Session, script: string, directory: string): Promise<string> {
   const { default: blake3 } = await import('blake3-wasm');
   const files = new Map<string, string>();
@@ -125,7 +125,7 @@ function filesOf(directory: string): string[] {
     .sort();
 }
 
-/** Sends a request to Cellar's copy of Cloudflare's API. @throws {Stopped} with Cellar's error message */
+/** Sends a request to the API that Cellar has for Wrangler (`/client/v4`). @throws {Stopped} with Cellar's error message */
 async function send<Result>(
   { login, place }: Session,
   method: string,

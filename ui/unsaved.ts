@@ -3,7 +3,7 @@
 type Field = HTMLInputElement | HTMLTextAreaElement;
 
 const QUESTION = 'What you typed here is not saved. Drop it?';
-/** Fields in which a person typed, each with its text before that or when it was last saved. */
+/** Fields in which a person typed, each with its saved text: the text before the typing, or the text sent last. */
 const savedTexts = new Map<Field, string>();
 const keepers: { texts: Map<string, unknown>; isUnsaved: () => boolean }[] = [];
 

@@ -1,4 +1,4 @@
-// Commands that create, list, start and stop apps.
+// Commands that create, list, start, stop, scale, rename and delete apps, and that set their maintenance page.
 import { spawn } from 'node:child_process';
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, readText, textOf } from '../command.ts';

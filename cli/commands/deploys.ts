@@ -1,4 +1,4 @@
-// Commands that deploy the folder, and that list, cancel and roll back deploys.
+// Commands that deploy, that list, cancel and roll back deploys, and that split requests between two versions.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Refused } from '../../client/index.ts';
 import type { App } from '../../handlers/contract/apps/apps.ts';
@@ -19,7 +19,7 @@ const DEADLINE_MS = 3 * 60 * 60_000;
 const NEWEST = 20;
 /** Maximum lines shown from the end of a failed deploy's log. */
 const LAST_LINES = 20;
-/** Statuses of deploys that do not serve. If all deploys of the pushed commit have one of them, it is deployed again. */
+/** No deploy in these statuses serves. If all deploys of the pushed commit are in them, the commit is deployed again. */
 const ENDED: Deploy['status'][] = ['replaced', 'superseded', 'cancelled'];
 const DEPLOY = { name: 'deploy', summary: 'the id of the deploy, as `cellar deploys` lists it' };
 

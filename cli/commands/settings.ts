@@ -1,4 +1,5 @@
-// Commands for an app's settings: build variables, secrets, domains, e-mail addresses, limits, builds, collaborators.
+// Commands for an app's settings: build variables, secrets, domains, e-mail addresses, TCP ports, limits, builds,
+// collaborators.
 import type { Result } from '../../handlers/contract/index.ts';
 import { type Command, command, type Input, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';

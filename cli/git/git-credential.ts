@@ -29,7 +29,7 @@ function answer(asked: string, env: Environment): string {
   return `username=git\npassword=${saved.token}\n`;
 }
 
-/** Whether git takes this token: an API key, not the runner token. */
+/** Whether a token is an API key. The git server accepts API keys, but not the runner token. */
 export function isKey(token: string): boolean {
   return token.startsWith('cellar_');
 }

@@ -1,4 +1,5 @@
-// Projects that a generator creates. For generators whose templates are on GitHub, the files are also here.
+// Projects that a generator creates. For generators whose templates are on GitHub, the files are also here. They are used
+// when GitHub cannot be reached.
 import { type FrameworkProject, GITIGNORE, json } from './project.ts';
 
 const ROBOTS = 'User-agent: *\nAllow: /\n';
@@ -10,7 +11,7 @@ const NEXT = {
   words:
     'app --ts --app --yes --use-npm --disable-git --empty --no-eslint --no-tailwind --no-agents-md --no-agent-feedback --skip-install',
 } as const;
-/** A page with a parameter, and a route that the Worker answers. Both build with and without the cache of components. */
+/** A page with a parameter, and a route that the Worker answers. Both build with and without Next's Cache Components. */
 const NEXT_PAGES = {
   'app/hello/[name]/page.tsx': `import { Suspense } from 'react';
 

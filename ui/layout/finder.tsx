@@ -36,7 +36,7 @@ const slugs = signal<readonly string[]>([]);
 /** The current app, if its main branch has a commit to deploy; else null, such as for an app with uploads only. */
 const withMain = signal<string | null>(null);
 
-/** Storage of the current app, by name. */
+/** The databases, Durable Objects, namespaces, buckets and Workflows of the app that was read last. */
 const kept = signal<readonly { app: string; text: string; to: Route }[]>([]);
 
 export function Finder() {

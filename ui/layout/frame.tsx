@@ -30,7 +30,7 @@ import { Finder, finding } from './finder.tsx';
 import { Keys } from './keys.tsx';
 import { docsUrl, groupsOf, routeOf } from './sections.ts';
 
-/** Rights of people who are not admins of the app. */
+/** Texts for people who are not admins of the app, by their role. */
 const ROLES = {
   view: 'Your role is view: you can look at this app.',
   push: 'Your role is push: you can deploy this app, and see its data.',

@@ -1,4 +1,4 @@
-// The apps that the account may see, and which need attention.
+// The apps that the account may see, and which of them need attention.
 import { computed } from '@preact/signals';
 import { api, type Result } from '../api.ts';
 import { resource } from '../live.ts';

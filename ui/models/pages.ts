@@ -85,7 +85,7 @@ interface Receiver<Item> {
 }
 
 /**
- * Keeps a list up to date with a stream. `isNew` tells which items the stream has added.
+ * Keeps a list up to date with a stream. `isNew` returns whether the stream has added an item.
  * @param merge returns the list with the received items in it
  * @param follow follows the stream, and returns a function that ends it
  */

@@ -28,7 +28,7 @@ export function startModel(slug: string) {
     remote,
     templates,
     key,
-    /** Creates an API key for the commands, which can be shown only once. */
+    /** Creates an API key for the commands. The key cannot be read again. */
     async makeKey() {
       const account = session.peek()!.account.id;
       key.value = (await api('keys.create', { account, name: `for ${slug}` })).key;

@@ -19,7 +19,7 @@ export function auditModel(filter: AuditFilter) {
 const INTERFACES = ['ui', 'cli', 'rest', 'rpc', 'mcp', 'git', 'wrangler'] as const;
 type Interface = (typeof INTERFACES)[number];
 
-/** The names of the interfaces that people see. */
+/** The names of the interfaces, as people see them. */
 export const interfaceNames: Readonly<Record<Interface, string>> = {
   ui: 'Browser',
   cli: 'Command line',

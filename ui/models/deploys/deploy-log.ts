@@ -9,7 +9,7 @@ export interface LogStep {
 }
 
 export interface DeployLog {
-  /** Lines before the first step, such as that earlier lines were dropped. */
+  /** Lines before the first step, such as the note that earlier lines were dropped. */
   before: string[];
   steps: LogStep[];
   /** The lines from `deploy failed`, `deploy cancelled` or `superseded by deploy` to the end. */

@@ -13,7 +13,10 @@ const MESSAGES = ['msg', 'message', 'text', 'event'];
 /** Fields that are shown next to the line already. */
 const BESIDE = ['level', 'time', 'timestamp', 'ts'];
 
-/** Parses a line. A JSON object gives a message and its other members, which `fields` may have truncated. */
+/**
+ * Splits a line. A JSON object gives its message and its other members, parsed from the text: `fields` has them truncated.
+ * Other text is the message, beside the line's `fields`.
+ */
 export function readLine({ text, fields }: Pick<LogLine, 'text' | 'fields'>): Said {
   const json = text.startsWith('{') ? objectOf(text) : null;
   if (json === null) return { message: text, fields: entries(fields ?? {}) };

@@ -74,7 +74,7 @@ export function traceModel(app: string, trace: string) {
   });
 }
 
-/** What each kind of call went to, as shown to people. */
+/** The names of the kinds of calls, as people see them. */
 export const callKinds: Record<Call['kind'], string> = {
   d1: 'D1',
   kv: 'KV',

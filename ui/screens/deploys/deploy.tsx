@@ -43,7 +43,7 @@ export default function DeployScreen({ app, deploy: id }: { app: string; deploy:
 function Shown({ app, deploy, model }: { app: string; deploy: Deploy; model: Model }) {
   const { id, status, sha, error, started_at } = deploy;
   const view = queryOf('view', 'steps');
-  // Undefined links to main, where files can be edited. Files of another commit are read-only.
+  // If this is undefined, links lead to main, where files can be edited. Files of another commit are read-only.
   const gitRef = sha === '' || sha === model.tip.value ? undefined : sha;
   const now = useTicks(isUnderWay(deploy));
   const [isSharing, setSharing] = useState(false);
@@ -208,7 +208,7 @@ function Steps({
         const isOpen = step.status === 'running' || step.status === 'failed';
         const ms = msOf(step);
         return (
-          // The key recreates the element when `isOpen` changes: a person's click no longer counts.
+          // A changed key recreates the element, so that it opens or closes even after a person's click.
           <details key={`${step.name} ${isOpen}`} open={isOpen}>
             <summary>
               <span class="name">

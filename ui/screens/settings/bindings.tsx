@@ -1,4 +1,4 @@
-// What the app's Worker is bound to, beside its variables and secrets.
+// The bindings of the app's Worker, without its variables and secrets.
 import type { Binding, variablesModel } from '../../models/settings.ts';
 import { IconWaypoints } from '../../parts/icons.tsx';
 import { Empty } from '../../parts/status/states.tsx';

@@ -1,4 +1,4 @@
-// What an app is asked for, and by whom.
+// Breakdowns of an app's requests: paths, referrers, devices and countries.
 import type { ComponentChildren } from 'preact';
 import { Head } from '../../layout/head.tsx';
 import type { Pages } from '../../models/pages.ts';

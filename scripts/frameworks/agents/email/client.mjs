@@ -1,4 +1,4 @@
-// E-mails by SMTP to addresses of agents, which answer them.
+// Sends e-mails by SMTP to addresses of agents. The agents reply.
 import assert from 'node:assert/strict';
 import { createTransport } from 'nodemailer';
 import { eventually, get, host } from './support.mjs';

@@ -1,4 +1,4 @@
-// Agents inside of an agent: each with a database of its own, and reachable below the parent's address.
+// Agents inside an agent. Each has a separate database, and is reachable below the parent's address.
 import assert from 'node:assert/strict';
 import { AgentClient } from 'agents/client';
 import { eventually, host, sleep } from './support.mjs';

@@ -1,4 +1,4 @@
-// Hono's middleware passes requests to agents, only with the right token.
+// Hono's middleware passes requests to agents, but only if they have the right token.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { AgentClient } from 'agents/client';

@@ -1,4 +1,4 @@
-// A client of the newest protocol, and one of 2025, use a stateless MCP server.
+// Two clients use a stateless MCP server: one of the newest protocol version, and one of a version of 2025.
 import assert from 'node:assert/strict';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
