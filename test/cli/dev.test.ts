@@ -316,6 +316,7 @@ test('a build runs once for each save, whatever files it and the terminal write,
       services: [{ binding: 'OTHER', service: 'another' }],
       durable_objects: { bindings: [{ name: 'ROOM', class_name: 'Room', script_name: 'chat' }] },
       queues: { producers: [{ binding: 'JOBS', queue: 'elsewhere' }] },
+      tail_consumers: [{ service: 'watcher' }],
       ai: { binding: 'AI' },
     },
   };
@@ -347,7 +348,7 @@ setTimeout(() => {}, 100);`;
   try {
     assert.match(
       running.said,
-      /so that the calls fail: OTHER \(the app another\), ROOM \(the class Room of the app chat\), the queue elsewhere/,
+      /so that the calls fail: OTHER \(the app another\), ROOM \(the class Room of the app chat\), the queue elsewhere, .*the tail Worker of the app watcher/,
     );
     assert.doesNotMatch(running.said, /AI server/);
     assert.equal(JSON.parse((await running.get('/ask')).text).response, 'as asked');
@@ -359,6 +360,7 @@ setTimeout(() => {}, 100);`;
     assert.match(running.said, /src\/page\.html removed/);
     assert.equal(running.said.split('npm run build` ended').length - 1, 3, running.said);
     assert.doesNotMatch(running.said, /(dist|printed)\S* (saved|removed)/);
+    assert.doesNotMatch(running.said, /tail_consumers: .* did not reach/);
   } finally {
     await running.end();
     near.close();

@@ -85,14 +85,17 @@ export class Project {
       signal.throwIfAborted();
       const live = this.#live && (await readRelease(this.#live.directory));
       const digest = await digestOf(bundle, out);
+      // No other app runs here that could get the events. The returned release names them, for a warning.
+      const { tailConsumers, ...served } = bundle;
       const placed = await placeBundle(
-        bundle,
+        served,
         { deployId, sha: '', storage: this.#names(), live, isPreview: false, keyOf, certificateOf },
         out,
         directory,
       );
       onStep('bundled', performance.now() - from);
-      return { deployId, directory, digest, ...placed };
+      const release = { ...placed.release, ...(tailConsumers && { tailConsumers }) };
+      return { deployId, directory, digest, ...placed, release };
     } catch (error) {
       await removeTree(out);
       throw error;

@@ -117,8 +117,6 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { directory, heapMb, secrets, vars, bucketSocket, serviceSocket, hostServiceSockets } = order;
   const { egress, cluster, uiUrl, reloads, timesCalls, hasOutbound, cronSeconds } = order;
   const release = JSON.parse(await readFile(join(order.release, RELEASE_FILE), 'utf8')) as Release;
-  // Without access to other apps, nothing receives the events for tail Workers.
-  if (serviceSocket === NO_SOCKET) delete release.tailConsumers;
   const beside = `${directory}.new`;
   await rm(beside, { recursive: true, force: true });
   await mkdir(beside, { recursive: true, mode: 0o700 });
