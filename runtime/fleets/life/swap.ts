@@ -100,7 +100,7 @@ export async function replaceStorage(
     supervisor.launcher.forgetStorage();
     if (before.name === 'held') supervisor.enter(before, lastError);
     else if (slept) await supervisor.goIdle();
-    else await restore(supervisor, before.name === 'leased' ? { name: 'stopped' } : before, log);
+    else await restore(supervisor, before, log);
   }
 }
 
@@ -130,7 +130,7 @@ async function restore(supervisor: Supervisor, before: Phase, log: (line: string
   const { name } = before;
   const { live } = supervisor;
   const { closing } = supervisor.operations;
-  if (live === null || name === 'none' || name === 'stopped' || closing.aborted) {
+  if (live === null || ['none', 'stopped', 'leased'].includes(name) || closing.aborted) {
     supervisor.enter({ name: live === null ? 'none' : 'stopped' });
     return;
   }

@@ -194,6 +194,20 @@ test('a deploy to a stopped app waits for the leased process and leaves no proce
   await assert.rejects(speak(held.cell));
 });
 
+test('a failed deploy leaves a stopped app with a lease stopped', async (t) => {
+  const counting = await app(t);
+  const { fleet, live } = counting;
+  fleet.restore('stopped', live, null);
+  const held = await hold(counting);
+  const commit = () => Promise.reject(new Error('disk full'));
+  const swapped = fleet.swap(await counting.release(2), { commit, log: () => {} });
+  const failed = assert.rejects(swapped, /disk full/);
+  held.release();
+  await failed;
+  assert.deepEqual([fleet.state, fleet.pid], ['stopped', null]);
+  assert.equal((await counting.ask('/version')).status, 503);
+});
+
 test('a host that stops waits for a lease and grants no new one', async (t) => {
   const counting = await app(t);
   const { fleet, live } = counting;
