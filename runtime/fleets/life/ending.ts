@@ -15,7 +15,6 @@ const STEPS_TIMEOUT_MS = 1_000;
  * start a new process.
  */
 export async function hibernate(supervisor: Supervisor, phase: Running, lastError?: string): Promise<void> {
-  supervisor.options.say('info', 'the process ends because the app is idle');
   supervisor.enter({ name: 'hibernating', gate: Promise.withResolvers() });
   await end(phase, supervisor.warn);
   void supervisor.goIdle(lastError);

@@ -122,6 +122,7 @@ export class IdleCheck {
       return;
     }
     this.#working = null;
+    this.#process.options.say('info', 'the process ends because the app is idle');
     await hibernate(this.#process, phase);
   }
 }

@@ -150,6 +150,26 @@ test('a request starts a sleeping app as it does a hibernated one, and the app w
   assert.deepEqual(marks, [true, false, true, false]);
 });
 
+test('only the end of an idle process is logged as that', async (t) => {
+  let evict = (_why: string) => {};
+  class Gauge extends MemoryGauge {
+    override watch(...words: Parameters<MemoryGauge['watch']>): void {
+      super.watch(...words);
+      evict = words[1].evict;
+    }
+  }
+  const app = await started(t, { memory: new Gauge(0, 512) });
+  const isIdleLine = (line: string) => /because the app is idle/.test(line);
+  evict('others need its memory');
+  await app.rested();
+  assert.ok(app.lines.includes('others need its memory'));
+  assert.ok(!app.lines.some(isIdleLine), app.lines.join('\n'));
+  assert.equal((await app.ask('/version')).text, '1');
+  looks(app);
+  await app.rested();
+  assert.ok(app.lines.some(isIdleLine));
+});
+
 test('without an idle timeout a process never hibernates', async (t) => {
   const app = await started(t, { idleMs: Number.POSITIVE_INFINITY });
   looks(app);
