@@ -31,7 +31,10 @@ export class UnexpectedAnswer extends Error {
   readonly status: number;
   /** @param text the response body, or the part of it that does not fit */
   constructor(status: number, text: string, options?: ErrorOptions) {
-    super(`answered ${status}, and not as Cellar does: ${cutText(text.trim(), 200, '…')}`, options);
+    super(
+      `answered ${status}, but not in the format of Cellar's API: ${cutText(text.trim(), 200, '…')}`,
+      options,
+    );
     this.status = status;
   }
 }

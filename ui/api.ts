@@ -104,7 +104,11 @@ function read<Answer>(status: number, text: string): Answer {
   try {
     body = text === '' ? null : JSON.parse(text);
   } catch {
-    throw new Failure(`The server answered ${status}, and not as Cellar does.`, null, status);
+    throw new Failure(
+      `The server answered ${status}, but not in the format of Cellar. A proxy in front of Cellar may have answered.`,
+      null,
+      status,
+    );
   }
   if (status >= 200 && status < 300) return body as Answer;
   const { error, ...problem } = (body ?? {}) as Partial<ProblemBody> & { error?: { data: ProblemBody } };

@@ -2,7 +2,7 @@
 
 type Field = HTMLInputElement | HTMLTextAreaElement;
 
-const QUESTION = 'What you typed here is not saved. Drop it?';
+const QUESTION = 'What you typed here is not saved. Discard it?';
 /** Fields in which a person typed, each with its saved text: the text before the typing, or the text sent last. */
 const savedTexts = new Map<Field, string>();
 const keepers: { texts: Map<string, unknown>; isUnsaved: () => boolean }[] = [];

@@ -715,7 +715,7 @@ test('an error exits with its documented code, and names the next command', asyn
   await ends('create talker', 6, /Next: cellar list/);
   await ends('create UPPER', 2, /slug:.*\nNext: cellar create --help/);
   await ends('delete --app talker', 8, /the app talker .*\nNext: cellar delete --app talker --yes/);
-  await ends('restore x --app talker', 8, /all storage of the app talker by that of x\?/);
+  await ends('restore x --app talker', 8, /all storage of the app talker by the storage in x\?/);
   const sql = "DELETE FROM a WHERE b = 'c'";
   await ends(
     ['storage', 'write', 'DB', sql, '--app', 'talker'],

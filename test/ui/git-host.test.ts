@@ -78,7 +78,7 @@ test('a repository is connected by keyboard, and its key and secret are shown', 
   await page.getByLabel('Repository').fill('https://git.invalid/ada/shop');
   await page.getByLabel('What is deployed').selectOption('manual');
   await page.getByLabel('Repository').press('Enter');
-  await page.getByText('The secret of the webhook is shown once').waitFor();
+  await page.getByText('The secret of the webhook is shown only now').waitFor();
   await page.getByText('The webhook has not been called yet.').waitFor();
   await page.getByText(/^ssh-ed25519 AAAA/).waitFor();
   await assertFits('connected');

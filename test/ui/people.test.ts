@@ -45,7 +45,7 @@ async function invite(email: string, role: string): Promise<string> {
   await page.getByLabel('Their e-mail address').fill(email);
   await page.getByRole('dialog').getByLabel('Role').selectOption(role);
   await page.getByRole('button', { name: 'Make the link' }).click();
-  await page.getByText(`It was sent to ${email}`).waitFor();
+  await page.getByText(`The link was sent to ${email}`).waitFor();
   assert.equal(await page.getByRole('button', { name: 'Copy the link' }).count(), 0, 'it is theirs alone');
   assert.deepEqual(await bob.findings(), []);
   await page.getByRole('button', { name: 'Done' }).click();

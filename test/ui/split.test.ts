@@ -26,7 +26,7 @@ test('two versions share the requests, until the page of deploys ends it', NEEDS
   await page.goto(`/apps/shared/deploys/${earlier.id}`);
   await page.getByRole('button', { name: 'Share requests' }).click();
   const dialog = page.getByRole('dialog');
-  await dialog.getByLabel('Its part of the requests, in percent').fill('25');
+  await dialog.getByLabel('Requests for this version, in percent').fill('25');
   assert.deepEqual(await ada.findings(), []);
   await dialog.getByRole('button', { name: 'Share the requests' }).click();
   await page.getByRole('heading', { name: 'Deploys', level: 1 }).waitFor();

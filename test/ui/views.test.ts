@@ -176,14 +176,14 @@ test(
     const row = page.getByRole('row').filter({ hasText: 'GET /fill' });
     await row.first().waitFor();
     await page.getByRole('searchbox').fill('/nothing like it');
-    await page.getByText('No request of the last 24 hours is like that').waitFor();
+    await page.getByText('No request of the last 24 hours matches').waitFor();
     await page.getByRole('button', { name: 'Show all requests' }).press('Enter');
     await page.getByRole('row').filter({ hasText: 'GET /slow' }).waitFor();
     await page.getByLabel('Duration').selectOption('1000');
     await row.first().waitFor({ state: 'detached' });
     await page.getByRole('row').filter({ hasText: 'GET /slow' }).waitFor();
     await page.getByRole('group', { name: 'Status' }).getByText('5xx').press('Enter');
-    await page.getByText('No request of the last 24 hours is like that').waitFor();
+    await page.getByText('No request of the last 24 hours matches').waitFor();
     await page.goto('/apps/shop/requests?path=/fill&status=2xx');
     await page.getByRole('link', { name: 'GET /fill' }).last().press('Enter');
     const waits = page.getByRole('table', { name: 'What it waited for' });

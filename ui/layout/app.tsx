@@ -55,7 +55,7 @@ function Place() {
       <Frame shown={null}>
         <Empty title="There is no such page" heading="h1">
           <p>
-            The address leads nowhere. <a href={href({ name: 'apps' })}>Go to the apps</a>
+            No page has this address. <a href={href({ name: 'apps' })}>Go to the apps</a>
           </p>
         </Empty>
       </Frame>
@@ -142,7 +142,7 @@ function Forbidden() {
   return (
     <Empty title="This is for administrators of the machine" heading="h1">
       <p>
-        Ask one of them for what you need. <a href={href({ name: 'apps' })}>Go to your apps</a>
+        Ask an administrator for what you need. <a href={href({ name: 'apps' })}>Go to your apps</a>
       </p>
     </Empty>
   );
@@ -175,8 +175,8 @@ class Boundary extends Component<{ children: ComponentChildren }, { error: Error
     if (error === null) return this.props.children;
     return (
       <div class="failed" role="alert">
-        <h2>This screen has a fault</h2>
-        <p>The rest works. What it says about itself: {error.message}</p>
+        <h2>This page failed</h2>
+        <p>The other pages still work. The error of this page: {error.message}</p>
         <Button onClick={() => this.setState({ error: null })}>Try again</Button>
       </div>
     );

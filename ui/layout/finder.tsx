@@ -109,7 +109,7 @@ function Open({ onlyApps }: { onlyApps: boolean }) {
           onKeyDown={onKeyDown}
         />
       </search>
-      {found.length === 0 && <p class="nothing muted">Nothing has these words.</p>}
+      {found.length === 0 && <p class="nothing muted">No entry matches these words.</p>}
       <div ref={list} id={id} class="finder-list" role="listbox" aria-label="Found">
         {found.map((item, i) => (
           // biome-ignore lint/a11y/useKeyWithClickEvents: the input above handles the keys

@@ -213,8 +213,8 @@ function Lost() {
   return (
     <p class="lost" role="status">
       <span>
-        No connection for <Age since={since} />. What you see is as it was then; this page tries again by
-        itself.
+        No connection for <Age since={since} />. The page shows the state before that, and reconnects
+        automatically.
       </span>
     </p>
   );

@@ -21,8 +21,8 @@ export function LinkDialog({
     <Dialog title={url === null ? 'Invited' : 'The link'} onClose={onClose}>
       <div class="stack">
         {url !== null && <p>{about}</p>}
-        {isSent && <p>It was sent to {mail.to}.</p>}
-        {url === null && <p class="muted">The link in it works once, for 7 days.</p>}
+        {isSent && <p>The link was sent to {mail.to}.</p>}
+        {url === null && <p class="muted">The link works once, within 7 days.</p>}
         {mail !== null && mail.problem !== null && (
           <Notice look="danger" icon={IconCircleAlert}>
             The link was made; the e-mail to {mail.to} could not be sent: {mail.problem}. Copy the link, and

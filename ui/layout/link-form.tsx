@@ -36,7 +36,7 @@ export function LinkForm({ path }: { path: '/welcome' | '/invites/accept' }) {
         title={isGone ? 'This link is no longer valid' : 'This link cannot be read now'}
         about={
           isGone
-            ? 'It was used or withdrawn, or is older than seven days. Its sender can make a new one.'
+            ? 'The link was used or revoked, or is older than seven days. The person who sent it can make a new one.'
             : failure.message
         }
       >
@@ -172,7 +172,7 @@ function Form({
           value={password}
           onValue={setPassword}
           wrong={wrong.password}
-          hint={`At least ${PASSWORD_MIN} characters. A sentence is easy to keep.`}
+          hint={`At least ${PASSWORD_MIN} characters. A sentence is easy to remember.`}
           autocomplete="new-password"
           minLength={PASSWORD_MIN}
           maxLength={PASSWORD_MAX}

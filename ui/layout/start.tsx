@@ -25,7 +25,7 @@ export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string)
     </Button>
   );
   const shownOnce = key !== null && (
-    <p class="small muted">The key is shown this once. Your account has the list of keys.</p>
+    <p class="small muted">The key is shown only now. The page of your account lists your keys.</p>
   );
   return (
     <section class="stack" aria-label="Bring code">
@@ -37,7 +37,7 @@ export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string)
           <h2>
             <IconGitBranch /> Push with git
           </h2>
-          <p class="muted">In the folder of your project, with something committed.</p>
+          <p class="muted">Run this in the folder of your project, after a first commit.</p>
           {said ? <Code text={said.git} wrap label="Copy the git commands" /> : <Skeleton height={76} />}
           {key === null && (
             <p class="small muted">
@@ -64,7 +64,7 @@ export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string)
           <h2>
             <IconLayers /> Start from something
           </h2>
-          <p class="muted">A template, to change here or to clone.</p>
+          <p class="muted">Choose a template. You can change its code here, or clone it.</p>
           <Loaded of={model.templates} shape={<Skeleton height={120} />}>
             {(templates) => (
               <ul class="templates">
@@ -84,7 +84,7 @@ export function Start({ slug, onDeploy }: { slug: string; onDeploy: (id: string)
           </Loaded>
           <FromAddress take={async (url) => onDeploy(await model.fromAddress(url))} />
           <p class="small muted">
-            This takes its code once. To deploy each push to GitHub, GitLab, Forgejo or Gitea,{' '}
+            The code is imported once. To deploy each push to GitHub, GitLab, Forgejo or Gitea,{' '}
             <Link to={{ name: 'settings', app: slug }}>connect the repository</Link>.
           </p>
         </div>

@@ -63,13 +63,13 @@ export function attention(hosts: readonly Host[]): string[] {
   const said: string[] = [];
   for (const { name, state, local_apps } of hosts) {
     if (state !== 'silent') continue;
-    const stay = local_apps === 0 ? '' : ` ${plural(local_apps, 'app')} with data on it answer 503.`;
+    const stay = local_apps === 0 ? '' : ` ${plural(local_apps, 'app')} with data on that host answer 503.`;
     said.push(`${name} does not report. Its apps in the bucket run on other hosts.${stay}`);
   }
   for (const host of hosts)
     if (isClockOff(host))
       said.push(
-        `The clock of ${host.name} differs from the bucket’s. Synchronise it: with more than 2 s, no app in the bucket runs there.`,
+        `The clock of ${host.name} differs from the bucket’s. Synchronise its clock: if the difference is more than 2 s, no app with data in the bucket runs on that host.`,
       );
   const versions = new Set(hosts.filter(({ state }) => state !== 'silent').map(({ version }) => version));
   if (versions.size > 1)

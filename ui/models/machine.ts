@@ -66,7 +66,7 @@ export function attention({ host, deploys }: Stats): string[] {
     );
   if (host.disk.short) said.push('Disk space is low: nothing is deployed or uploaded until more is free.');
   if (!host.control_plane.answers) said.push('The control plane does not answer. It is being started again.');
-  if (host.snapshots.problem !== null) said.push(`Snapshots have a fault: ${host.snapshots.problem}`);
+  if (host.snapshots.problem !== null) said.push(`Snapshots have a problem: ${host.snapshots.problem}`);
   if (host.snapshots.newest_damaged)
     said.push('The newest snapshot is damaged. Take a new one: it does not reuse damaged files.');
   if (host.bucket !== null && host.bucket.problem !== null)

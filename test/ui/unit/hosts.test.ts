@@ -24,7 +24,10 @@ test('a silent host is named, with the apps that wait for it', () => {
   assert.deepEqual(attention([host(), silent]), [
     'box2 does not report. Its apps in the bucket run on other hosts.',
   ]);
-  assert.match(attention([{ ...silent, local_apps: 2 }]).join(), /2 apps with data on it answer 503\.$/);
+  assert.match(
+    attention([{ ...silent, local_apps: 2 }]).join(),
+    /2 apps with data on that host answer 503\.$/,
+  );
   assert.equal(loadOf(silent), null);
   assert.equal(loadOf(host())?.running, 1);
 });

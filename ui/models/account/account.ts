@@ -169,6 +169,6 @@ export function browserOf(userAgent: string | null): string {
 /** Returns the message for a failed call that sent the present password. */
 export function passwordProblem(failure: Failure): string {
   return failure.status === 400 || failure.status === 401
-    ? 'The present password is wrong.'
+    ? 'The current password is wrong.'
     : failure.message;
 }

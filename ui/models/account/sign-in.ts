@@ -9,8 +9,9 @@ const WRONG = 'This e-mail address and password do not belong together.';
 /** Messages for a sign-in by the provider that failed, by the error code in the page's URL. */
 const REFUSALS: Readonly<Record<string, string>> = {
   no_role: 'None of your groups has a role on this machine. Ask its operator.',
-  email_not_verified: 'The provider has not verified your e-mail address. Do that there, then sign in again.',
-  email_not_found: 'The provider does not say your e-mail address. Ask the operator of this machine.',
+  email_not_verified:
+    'The sign-in provider has not verified your e-mail address. Verify it there, then sign in again.',
+  email_not_found: 'The sign-in provider did not send your e-mail address. Ask the operator of this machine.',
   access_denied: 'You or the provider cancelled the sign-in.',
   state_mismatch: 'This sign-in took too long, or began in another window. Sign in again.',
 };
@@ -48,7 +49,11 @@ export function signInModel(refusal = '') {
     step,
     wrong,
     /** Goes to the provider's page. @param invite as `goToProvider` takes it */
-    byProvider: (invite: string) => attempt(() => goToProvider(invite), 'The provider cannot be asked now.'),
+    byProvider: (invite: string) =>
+      attempt(
+        () => goToProvider(invite),
+        'The sign-in provider cannot be reached now. Try again in a moment.',
+      ),
     byPassword: (email: string, password: string) =>
       attempt(async () => {
         const answer = await serverRoute<{ twoFactorRedirect?: boolean }>('/api/auth/sign-in/email', {

@@ -45,7 +45,7 @@ export function originOf({
     push: `${name} pushed`,
     commit: `${name} committed`,
     rollback: `Rollback to a commit of ${name}`,
-    redeploy: `Again, a commit of ${name}`,
+    redeploy: `Redeploy of a commit of ${name}`,
     import: `Import, last commit of ${name}`,
     upload: `${name} uploaded`,
     promote: `${name} promoted a preview`,

@@ -64,9 +64,10 @@ export function pathFault(path: string, files: readonly TreeFile[]): string | nu
       .some((part) => part === '' || part === '.' || part === '..' || part.toLowerCase() === '.git')
   )
     return 'No part of a path may be empty, `.`, `..` or `.git`.';
-  if (files.some((file) => file.path === path)) return 'There is such a file already.';
-  if (files.some((file) => file.path.startsWith(`${path}/`))) return 'There is a folder of this name.';
+  if (files.some((file) => file.path === path)) return 'A file with this path exists already.';
+  if (files.some((file) => file.path.startsWith(`${path}/`)))
+    return 'A folder with this path exists already.';
   if (files.some((file) => path.startsWith(`${file.path}/`)))
-    return 'A file has the name of one of its folders.';
+    return 'One of the folders in this path is a file.';
   return null;
 }

@@ -156,6 +156,6 @@ export function whyNoJson(text: string): string | null {
     JSON.parse(text);
     return null;
   } catch {
-    return 'This is not JSON.';
+    return 'The text is not valid JSON.';
   }
 }

@@ -56,7 +56,7 @@ export function DiffView({ diff, app }: { diff: Diff; app: string }) {
           )}
         </FileDiff>
       ))}
-      {diff.truncated && <p class="muted">There is more than is shown here.</p>}
+      {diff.truncated && <p class="muted">Only a part of the changes is shown here.</p>}
     </div>
   );
 }

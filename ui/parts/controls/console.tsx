@@ -37,7 +37,7 @@ export function Console({
   return (
     <>
       {isEmpty && (
-        <Notice>There are no tables yet. The migrations of the app make them, or a statement here.</Notice>
+        <Notice>There are no tables yet. A migration of the app or a statement here makes them.</Notice>
       )}
       <form class="panel" onSubmit={onSubmit}>
         <div class="body stack tight">
@@ -59,8 +59,8 @@ export function Console({
           <div class="row apart">
             <span class="muted small">
               {write === null
-                ? 'Objects are changed by the code of the app alone: statements here only read.'
-                : 'What writes is carried out by a process of the app.'}
+                ? 'Only the code of the app can change objects: statements here can only read.'
+                : 'A process of the app runs statements that write.'}
             </span>
             <Button type="submit" look="primary" disabled={busy || sql.trim() === ''}>
               <IconPlay /> Run <kbd>Ctrl ↵</kbd>

@@ -92,7 +92,7 @@ function said(failure: Failure): { title: string; icon: Icon; words: string } {
       words: `${message} It may have another name now, or have been deleted.`,
     };
   if (isMissing(failure)) return { title: 'Not here', icon: IconCircleAlert, words: message };
-  return { title: 'This could not be read', icon: IconCircleAlert, words: message };
+  return { title: 'The data could not be read', icon: IconCircleAlert, words: message };
 }
 
 /** A highlighted sentence in a view. */

@@ -152,7 +152,7 @@ function TableView({
       <Loaded of={model.rows}>
         {({ rows, next }) =>
           rows.length === 0 ? (
-            <Empty title={filter === '' ? 'No rows yet' : 'No row fits'} />
+            <Empty title={filter === '' ? 'No rows yet' : 'No row matches'} />
           ) : (
             <>
               <Grid
@@ -222,7 +222,8 @@ function ChangeBar({ model }: { model: TableModel }) {
         <p>
           <b>{plural(count, 'row')}</b> to write
           {changes.deletes.value.size > 0 && `, ${changes.deletes.value.size} of them to delete`}
-          {changes.inserts.value.length > 0 && `, ${changes.inserts.value.length} new`}. All of it or nothing.
+          {changes.inserts.value.length > 0 && `, ${changes.inserts.value.length} new`}. All changes are
+          written together, or none.
         </p>
         <span class="row">
           <Button look="quiet" aria-expanded={shown} onClick={() => setShown(!shown)}>

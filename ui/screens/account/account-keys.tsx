@@ -97,7 +97,7 @@ export function Keys({ model }: { model: Model }) {
       {made !== null && (
         <Dialog title="Your key" onClose={() => setMade(null)}>
           <div class="stack">
-            <p>It is shown this once. With git, it is the password; any user name will do.</p>
+            <p>The key is shown only now. For git, use the key as the password, with any user name.</p>
             <Code text={made} wrap label="Copy the key" />
             <footer>
               <Button look="primary" onClick={() => setMade(null)}>

@@ -97,11 +97,11 @@ export function SecondFactor() {
       await model.finish(code);
     } catch (error) {
       if ((error as Failure).status !== 401) throw error;
-      setWrong('This is not the code that the app shows now. A code holds for half a minute.');
+      setWrong('This is not the code that the authenticator app shows now. A code is valid for 30 seconds.');
       return;
     }
     done();
-    toast('From now on a code is asked for, too');
+    toast('From now on, a sign-in also needs a code');
   });
   return (
     <section class="panel" aria-labelledby="factor">
@@ -112,8 +112,8 @@ export function SecondFactor() {
       <div class="body row apart">
         <p class="muted">
           {isOn
-            ? 'Besides your password, a code of your authenticator app is asked for.'
-            : 'The sign-in also asks for a code of an authenticator app, after your password.'}
+            ? 'A sign-in needs your password and a code of your authenticator app.'
+            : 'With a second factor, a sign-in needs your password and a code of an authenticator app.'}
         </p>
         {isOn ? (
           <Button onClick={() => setAsking('off')}>Turn it off</Button>
@@ -148,12 +148,12 @@ export function SecondFactor() {
           disabled={busy || code.trim().length < 6}
         >
           <p>
-            Have your authenticator app look at this code, or give it the key. On the phone that has the app,{' '}
-            <a href={made.uri}>open it there</a>.
+            Scan this code with your authenticator app, or type the key into the app. On the phone with the
+            app, <a href={made.uri}>open it there</a>.
           </p>
           <QrCode text={made.uri} label="The key for your authenticator app" />
           <Code text={made.secret} wrap label="Copy the key" />
-          <p>Keep these codes apart. Each lets you in once without the app.</p>
+          <p>Save these backup codes in a safe place. Each code works once, instead of a code of the app.</p>
           <Code text={made.backupCodes.join('\n')} label="Copy the codes" />
           <TextField
             label="The code that the app shows"
@@ -184,7 +184,9 @@ export function Passkeys({ model }: { model: Model }) {
       <Loaded of={passkeys.of}>
         {() =>
           passkeys.items.value.length === 0 ? (
-            <p class="body muted">With a passkey you sign in by your finger, your face or a security key.</p>
+            <p class="body muted">
+              With a passkey you sign in with your fingerprint, your face or a security key.
+            </p>
           ) : (
             <Table
               label="Passkeys"
@@ -223,7 +225,7 @@ export function Passkeys({ model }: { model: Model }) {
           start={browserOf(navigator.userAgent)}
           button="Go on"
           run={async (name) => {
-            if (await model.addPasskey(name)) toast('You can sign in with it from now on');
+            if (await model.addPasskey(name)) toast('You can sign in with the passkey from now on');
             setAdding(false);
           }}
           onClose={() => setAdding(false)}

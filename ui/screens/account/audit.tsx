@@ -137,7 +137,9 @@ function Shown({ filter }: { filter: AuditFilter }) {
         columns={columns}
         empty={
           <Empty title="No such change" icon={IconHistory}>
-            <p>Nothing that fits was changed in the last 90 days. What only reads is not listed.</p>
+            <p>
+              No change of the last 90 days matches the filters. Operations that only read are not listed.
+            </p>
           </Empty>
         }
       />

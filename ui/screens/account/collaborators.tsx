@@ -48,7 +48,7 @@ function Add({ app, model }: { app: string; model: Model }) {
   const [given, setGiven] = useState<Role>('push');
   const { busy, onSubmit } = useSubmit(async () => {
     await model.set(account, given);
-    toast(`They may work on ${app}`);
+    toast(`The person now has a role on ${app}`);
     setAccount('');
   });
   const known = new Set(collaborators.items.value.map((each) => each.account));
@@ -153,8 +153,8 @@ function Invites({ app }: { app: string }) {
         gives={{ name: 'Gives', cell: ({ role, app }) => `${app?.role}, as a ${role}` }}
         empty={
           <p class="body muted">
-            An invite is a link that gives a role on this app, with the account that somebody has or a new
-            one. New ones are guests: they own no apps.
+            An invite is a link that gives a person a role on this app. A person without an account gets a
+            guest account, which owns no apps.
           </p>
         }
       />

@@ -37,7 +37,7 @@ export default function People() {
     <>
       <Head
         title="People and invites"
-        about="Administrators may do everything on this machine. Members have their own apps, and those that they were given a role on. Guests work on apps that they were invited to, and own none."
+        about="Administrators may do everything on this machine. Members have their own apps, and apps on which they have a role. Guests own no apps, and work only on apps that they were invited to."
       >
         <Button look="primary" onClick={() => setInviting(true)}>
           <IconUserPlus /> Invite somebody
@@ -172,7 +172,7 @@ function Quota({
         placeholder="standard"
         value={typed}
         onValue={setTyped}
-        hint="Empty: the standard of this machine, RUNNER_MAX_APPS_PER_USER. Apps that exist stay."
+        hint="Empty: the default of this machine, RUNNER_MAX_APPS_PER_USER. Existing apps stay."
         autocomplete="off"
       />
     </FormDialog>

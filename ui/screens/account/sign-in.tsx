@@ -85,7 +85,10 @@ function Forgot({ model }: { model: Model }) {
       </PublicPage>
     );
   return (
-    <PublicPage title="A new password" about="You get an e-mail with a link. With it you set a new password.">
+    <PublicPage
+      title="A new password"
+      about="You get an e-mail with a link, with which you set a new password."
+    >
       <form class="stack" onSubmit={onSubmit}>
         <Wrong model={model} />
         <Email value={email} onValue={setEmail} />
@@ -132,7 +135,7 @@ function ByCode({ model }: { model: Model }) {
       title="One more step"
       about={
         isBackup
-          ? 'One of the backup codes that you kept.'
+          ? 'One of the backup codes that you saved.'
           : 'The code that your authenticator app shows now.'
       }
     >

@@ -140,7 +140,7 @@ function Still({ app, deploy, model }: { app: string; deploy: string; model: Mod
   const live = model.served.data.value?.live_deploy_id;
   if (live === undefined) return null;
   if (live === null)
-    return <p class="muted">Nothing serves yet: this app has had no deploy that went live.</p>;
+    return <p class="muted">The app has no live release yet: none of its deploys went live.</p>;
   const to = { name: 'deploy', app, deploy: live } as const;
   // Ids sort by their time of creation.
   return (

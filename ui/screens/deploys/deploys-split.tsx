@@ -19,7 +19,7 @@ export function Split({ app }: { app: string }) {
   const askToEnd = (version: SplitVersion) =>
     askFirst({
       title: `Send all requests to “${nameOf(version)}”?`,
-      about: 'The other version gets no more requests; those that it has are answered.',
+      about: 'The other version gets no more requests; its requests in progress are still answered.',
       action: 'Send all requests to it',
       run: () => model.end(version.id),
     });
@@ -73,11 +73,11 @@ export function ShareDialog({
       {...{ onSubmit, onClose }}
     >
       <p>
-        This version gets a part of the requests, chosen at random. The release that is live keeps the others.
-        The next deploy ends it.
+        This version gets a part of the requests, chosen at random. The live release gets the other requests.
+        The next deploy ends the split.
       </p>
       <TextField
-        label="Its part of the requests, in percent"
+        label="Requests for this version, in percent"
         type="number"
         min={1}
         max={99}

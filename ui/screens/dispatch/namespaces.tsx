@@ -20,7 +20,7 @@ export default function Namespaces() {
     <>
       <Head
         title="Dispatch namespaces"
-        about="Each has scripts: Workers of your customers, which an app calls by name."
+        about="A dispatch namespace contains scripts: Workers of your customers, which an app calls by name."
       />
       <div class="panel">
         <Listed
@@ -73,7 +73,7 @@ function columnsOf(model: ReturnType<typeof dispatchModel>): readonly Column<Dis
               askFirst({
                 title: `Delete the dispatch namespace ${namespace.name}?`,
                 about:
-                  'It has no scripts. Apps with a binding to it cannot be deployed until it is made again.',
+                  'The namespace has no scripts. Apps with a binding to the namespace cannot be deployed until it is made again.',
                 action: 'Delete the namespace',
                 danger: true,
                 run: async () => {

@@ -42,7 +42,7 @@ export default function Scripts({ dispatch: name }: { dispatch: string }) {
       {chosen && (
         <DeleteApp
           name={chosen.dispatch.script}
-          about="Calls of it fail with “Worker not found.” Its data is moved to the trash. You can undelete it for 7 days, below the list of apps."
+          about="Calls of the script fail with “Worker not found.” Its data is moved to the trash. For 7 days, you can undelete the script below the list of apps."
           onDelete={async () => {
             await model.delete(chosen);
             toast(`${chosen.dispatch.script} is deleted`);

@@ -23,7 +23,7 @@ export default function MachineSettings() {
     <>
       <Head
         title="Settings of the machine"
-        about="As they are. They are set in the environment of Cellar, and read when it starts."
+        about="The current settings. They are set in the environment of Cellar, and read when Cellar starts."
       >
         <Search label="Find a setting" value={queryOf('q')} onValue={(q) => setQuery({ q })} />
       </Head>

@@ -115,7 +115,8 @@ function Memory({ host }: { host: HostStats }) {
           <span class="threshold" style={{ left: share(limit) }} />
         </div>
         <p class="small muted">
-          The line is the threshold: beyond it, apps that use more than their share make room for others.
+          The line is the threshold: above it, apps that use more than their share hibernate when other apps
+          must start.
         </p>
         <ul class="legend">
           {parts

@@ -28,7 +28,7 @@ export default function Snapshots() {
     <>
       <Head
         title="Snapshots"
-        about="Each contains all data of this Cellar at one moment. Cellar takes them automatically, by default every hour, and before changes that cannot be undone. An app can return to each of them."
+        about="Each contains all data of this Cellar at one moment. Cellar takes them automatically, by default every hour, and before changes that cannot be undone. The data of an app can be restored from each snapshot."
       >
         <Button
           disabled={model.verifying.value}
@@ -36,7 +36,9 @@ export default function Snapshots() {
             const { snapshots, damaged } = await model.verify();
             if (damaged.length === 0) toast(`${plural(snapshots, 'snapshot')} verified: all are intact`);
             else
-              failed(new Error(`${plural(damaged.length, 'snapshot')} of ${snapshots} cannot restore all`));
+              failed(
+                new Error(`${plural(damaged.length, 'snapshot')} of ${snapshots} cannot restore everything`),
+              );
           }}
         >
           Verify
@@ -52,15 +54,15 @@ export default function Snapshots() {
       <div class="stack">
         {state?.problem && (
           <Notice look="warn" icon={IconTriangleAlert}>
-            Snapshots have a fault: {state.problem}
+            Snapshots have a problem: {state.problem}
           </Notice>
         )}
         {state && state.verified.damaged.length > 0 && (
           <Notice look="warn" icon={IconTriangleAlert}>
-            {plural(state.verified.damaged.length, 'snapshot')} cannot restore all.{' '}
+            {plural(state.verified.damaged.length, 'snapshot')} cannot restore everything.{' '}
             {state.newest_damaged
-              ? 'The newest is one of them. Take a new snapshot: it does not reuse damaged files, and stores their data again.'
-              : 'The newest is intact.'}
+              ? 'The newest snapshot is one of them. Take a new snapshot: it does not reuse damaged files, and stores their data again.'
+              : 'The newest snapshot is intact.'}
           </Notice>
         )}
         {state?.under_way && (
@@ -133,7 +135,10 @@ export default function Snapshots() {
             ]}
             empty={
               <Empty title="No snapshots yet" icon={IconHistory}>
-                <p>The first is taken ten minutes after the first start, or now, if you ask for it.</p>
+                <p>
+                  Cellar takes the first snapshot ten minutes after its first start. You can also take one
+                  now.
+                </p>
               </Empty>
             }
           />
@@ -178,17 +183,17 @@ function Restore({
     const before = await model.restore(snapshot.key, app, database);
     const aside =
       before === null
-        ? 'The data from before could not be read, and stays in the trash for a week'
-        : `The data from before is in snapshot ${before}`;
-    toast(`${database || app} is as it was. ${aside}`);
+        ? 'The previous data could not be read, and stays in the trash for a week'
+        : `The previous data is in the snapshot ${before}`;
+    toast(`${database || app} is restored. ${aside}`);
     onClose();
   });
   return (
     <Dialog title="Restore from this snapshot" onClose={onClose}>
       <form class="stack" onSubmit={onSubmit}>
         <p>
-          What the app keeps becomes what it was at {exactTime(snapshot.created_at)}. Its code stays as it is.
-          A snapshot of the state before is taken first, so that you can go back.
+          The data of the app becomes as it was at {exactTime(snapshot.created_at)}. The code stays as it is.
+          A snapshot of the current data is taken first, so that you can go back.
         </p>
         <Select
           label="App"

@@ -184,7 +184,7 @@ function First() {
     return (
       <div class="panel">
         <Empty title="No apps" icon={IconBox}>
-          <p>You are a guest here, and were taken off the app that you were invited to.</p>
+          <p>You are a guest here, and no longer have a role on the app that you were invited to.</p>
         </Empty>
       </div>
     );

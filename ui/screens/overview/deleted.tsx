@@ -62,8 +62,8 @@ function Undelete({ app, model, onClose }: { app: DeletedApp; model: Model; onCl
       {...{ onSubmit, onClose }}
     >
       <p>
-        Its data, repository, deploys, variables and secrets come back, and those of its domains that no other
-        app has. Its previews and logs do not.
+        Its data, repository, deploys, variables and secrets come back, and also its domains that no other app
+        has. Its previews and logs do not come back.
       </p>
       <TextField
         label="Name"
@@ -74,7 +74,7 @@ function Undelete({ app, model, onClose }: { app: DeletedApp; model: Model; onCl
         minLength={3}
         maxLength={40}
         required
-        hint="Give another one if an app has this one meanwhile."
+        hint="Give another name if another app has this name meanwhile."
         spellcheck={false}
         autocomplete="off"
       />

@@ -13,7 +13,7 @@ export function Crons({ model, slug }: { model: OverviewModel; slug: string }) {
   const run = async (cron: string) => {
     const { outcome, error } = await model.runCron(cron);
     if (outcome === 'failed') throw new Error(`The cron failed: ${error ?? 'its error is in the log'}`);
-    toast(outcome === 'ok' ? 'The cron has run' : 'The cron runs on; its end is shown here');
+    toast(outcome === 'ok' ? 'The cron has run' : 'The cron is still running; its result is shown here');
   };
   return (
     <section class="panel" aria-labelledby="crons">

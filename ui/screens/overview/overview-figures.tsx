@@ -52,10 +52,12 @@ export function Figures({ model }: { model: OverviewModel }) {
 }
 
 const about: Record<Drawn, string> = {
-  requests: 'Requests in each step, and those of them that were answered with 5xx.',
-  errors: 'Answers with 5xx and 4xx in each step.',
-  latency: 'From the head of a request to the end of its answer: the median, and what 99 of 100 stay below.',
-  wakes: 'Memory of the process, with a gap where none ran. A blue mark is a start after a rest.',
+  requests: 'Requests in each time step, and how many of them were answered with 5xx.',
+  errors: 'Responses with 5xx and 4xx in each time step.',
+  latency:
+    'Time from the head of a request to the end of its response: the median, and the time that 99 of 100 requests stay below.',
+  wakes:
+    'Memory of the process, with a gap where no process ran. A blue mark is a start after the app was idle or asleep.',
 };
 
 function Tiles({ model, steps, shown }: { model: OverviewModel; steps: Step[]; shown: Drawn }) {

@@ -214,7 +214,7 @@ function OpenErrors({ model, slug }: { model: OverviewModel; slug: string }) {
       <Loaded of={model.errors}>
         {({ items }) =>
           items.length === 0 ? (
-            <p class="nothing muted">None. What the app does not catch is grouped here.</p>
+            <p class="nothing muted">No open errors. Errors that the app does not catch are grouped here.</p>
           ) : (
             <ul class="lines">
               {items.map(({ fingerprint, kind, message, count, sparkline, last_seen_at }) => (
@@ -252,7 +252,7 @@ function LastLines({ model, slug }: { model: OverviewModel; slug: string }) {
       <Loaded of={model.lines}>
         {(lines) =>
           lines.length === 0 ? (
-            <Empty title="Nothing said in the last 24 hours">
+            <Empty title="Nothing logged in the last 24 hours">
               <p>
                 What the app writes with <code>console.log</code> is shown here.
               </p>

@@ -74,8 +74,8 @@ export default function Alerts({ app }: { app: string }) {
   const [secret, setSecret] = useState<string | null>(null);
   const test = async ({ id }: Alert) => {
     const { status, error } = await model.test(id);
-    if (error !== null) throw new Error(`The test was not delivered: ${error}`);
-    toast(status === null ? 'The mail server took the test' : `The webhook answered ${status}`);
+    if (error !== null) throw new Error(`The test message was not delivered: ${error}`);
+    toast(status === null ? 'The mail server accepted the test message' : `The webhook answered ${status}`);
   };
   return (
     <>
@@ -147,8 +147,8 @@ export default function Alerts({ app }: { app: string }) {
         <Dialog title="The alert is set" onClose={() => setSecret(null)}>
           <div class="stack">
             <p>
-              Each message is signed with this secret. It is shown this once; your webhook needs it to know
-              that a message is Cellar’s.
+              Each message is signed with this secret. The secret is shown only now; your webhook needs it to
+              check that a message comes from Cellar.
             </p>
             <Code text={secret} wrap label="Copy the secret" />
             <footer>

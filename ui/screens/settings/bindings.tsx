@@ -54,7 +54,7 @@ export function Bindings({ of }: { of: ReturnType<typeof variablesModel>['bindin
         ]}
         empty={
           <Empty title="No bindings" icon={IconWaypoints}>
-            <p>Those of the Wrangler configuration appear here with the next deploy.</p>
+            <p>Bindings of the Wrangler configuration appear here with the next deploy.</p>
           </Empty>
         }
       />

@@ -91,7 +91,7 @@ export default function Domains({ app }: { app: string }) {
                 <p>
                   {isLocal.value
                     ? 'Add one to try how the app answers to it.'
-                    : 'Add its name first; then this page says which record to set where you manage the domain.'}
+                    : 'Add the domain first; this page then shows which DNS record to set where you manage the domain.'}
                 </p>
               </Empty>
             }
@@ -224,8 +224,8 @@ function Proof({ state: { hostname, reason, records, dns } }: { state: DomainSta
   return (
     <div class="stack tight">
       <p class="muted">
-        Not served yet: {reason} Set one of these records where you manage the domain. It is looked up every
-        minute.
+        Not served yet: {reason} Set one of these DNS records where you manage the domain. Cellar looks them
+        up every minute.
       </p>
       {all.map(({ type, name, value }) => (
         <Code
@@ -245,14 +245,17 @@ function WhatToSet({ state: { hostname, dns } }: { state: DomainState }) {
     return (
       <p class="muted">
         It leads to {dns.addresses.join(', ')}
-        {dns.alias && `, as ${dns.alias}`}. Behind a proxy of yours that is right; else set its record to{' '}
-        {address ?? 'the public address of this machine'}.
+        {dns.alias && `, as ${dns.alias}`}. If a proxy of yours has this address, that is right; otherwise set
+        the DNS record to {address ?? 'the public address of this machine'}.
       </p>
     );
   if (dns.leads === 'unknown') return <p class="muted">Check it again in a minute.</p>;
   return (
     <div class="stack tight">
-      <p class="muted">Set this record where you manage the domain. It may take some minutes to show here.</p>
+      <p class="muted">
+        Set this DNS record where you manage the domain. This page may show the change only after some
+        minutes.
+      </p>
       <Code
         text={`${hostname}.  ${address?.includes(':') ? 'AAAA' : 'A'}  ${address ?? 'the public address of this machine'}`}
         label="Copy the record"

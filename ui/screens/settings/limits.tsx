@@ -16,7 +16,7 @@ export default function Limits({ app }: { app: string }) {
     <>
       <Head
         title="Limits"
-        about="Requests a minute. Beyond them the edge answers 429 with the time to retry, and the request does not reach the app."
+        about="Maximum requests per minute. Cellar answers more requests with 429 and the time to retry; they do not reach the app."
       />
       <div class="panel">
         <Loaded of={model.limits}>
@@ -26,7 +26,7 @@ export default function Limits({ app }: { app: string }) {
               limits={limits}
               save={async (change) => {
                 await model.set(change);
-                toast('The limits hold from now on');
+                toast('The limits are in effect now');
               }}
             />
           )}
@@ -70,7 +70,7 @@ function Form({
         value={all}
         onValue={setAll}
         wrong={appRpm === undefined ? wrong : null}
-        hint={`Empty: as the machine has it, ${said(limits.defaults.appRpm)}. 0: no limit.`}
+        hint={`Empty: the default of this machine, ${said(limits.defaults.appRpm)}. 0: no limit.`}
       />
       <div>
         <Button needs="admin" look="primary" type="submit" disabled={busy || !isChanged || !isRight}>

@@ -48,7 +48,7 @@ function Preview({ pull, approve }: { pull: Pull; approve: () => void }) {
 function ask(pull: Pull, model: PullRequestsProps['model']): void {
   askFirst({
     title: `Approve #${pull.number}?`,
-    about: `The commit ${pull.sha.slice(0, 8)} comes from outside. Its code is built and run with the variables and secrets of the app, so read it first. Later commits wait again.`,
+    about: `The commit ${pull.sha.slice(0, 8)} comes from outside. Its code is built and run with the variables and secrets of the app, so review it first. Later commits need another approval.`,
     action: 'Approve this commit',
     run: async () => {
       await model.approve(pull);

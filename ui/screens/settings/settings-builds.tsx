@@ -18,7 +18,7 @@ const FIELDS: {
   {
     name: 'root_directory',
     label: 'Root directory',
-    placeholder: 'the repository’s root',
+    placeholder: 'detected, or the root of the repository',
     hint: 'The folder of the app, such as apps/web. Its packages are installed in the folder of its lock file, which may be the workspace’s root.',
   },
   {

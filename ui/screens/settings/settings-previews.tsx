@@ -55,8 +55,8 @@ function Form({
   return (
     <form class="body stack form" onSubmit={onSubmit}>
       <p class="muted">
-        A preview is at an address of its own, with storage of its own and the secrets of this app, and goes 7
-        days after its last push. wrangler versions upload makes one, too.
+        A preview has its own address, its own storage and the secrets of this app. It is deleted 7 days after
+        its last push. wrangler versions upload also makes a preview.
       </p>
       <Check
         label="A push to another branch than main makes a preview"

@@ -84,7 +84,7 @@ function Connect({ connect }: { connect: (change: ConnectionChange) => Promise<v
         max={1440}
         value={poll}
         onValue={setPoll}
-        hint="Empty: only the webhook tells of pushes. Choose this where it cannot reach Cellar."
+        hint="Empty: only the webhook reports pushes. Give a number if the webhook cannot reach Cellar."
       />
       <TextField
         label="Token"
@@ -134,7 +134,9 @@ function Connected({ of, model, secret, setSecret }: ConnectedProps) {
     <div class="body stack">
       {secret !== null && (
         <Notice>
-          <p>The secret of the webhook is shown once. Give it to the Git host, with the address below.</p>
+          <p>
+            The secret of the webhook is shown only now. Give the Git host the secret and the address below.
+          </p>
           <Code text={secret} label="Copy the secret" />
         </Notice>
       )}
@@ -154,7 +156,8 @@ function Connected({ of, model, secret, setSecret }: ConnectedProps) {
         <dd>
           <code>{of.webhook_url}</code> <Copy text={of.webhook_url} label="Copy the webhook address" short />
           <p class="small muted">
-            With the content type application/json, for pushes. For previews also for pull requests.
+            At the Git host, choose the content type application/json, and pushes. For previews of pull
+            requests, choose pull requests too.
           </p>
         </dd>
         <dt>Deploy key</dt>
@@ -182,7 +185,7 @@ function Connected({ of, model, secret, setSecret }: ConnectedProps) {
           name="ref"
           value={ref}
           onValue={setRef}
-          hint="Empty: what is deployed by itself."
+          hint="Empty: the branch or tag that is deployed automatically."
           spellcheck={false}
           autocomplete="off"
         />

@@ -95,8 +95,8 @@ export default function Settings({ app: slug }: { app: string }) {
                 </Button>
               </header>
               <p class="body muted">
-                It stops answering at once. For 7 days it can be undeleted, below the list of apps. Then its
-                storage and repository are gone, except in the snapshots that have them.
+                The app stops answering at once. For 7 days you can undelete it, below the list of apps. Then
+                its storage and repository are removed, except from snapshots that contain them.
               </p>
             </section>
             {deleting && (
@@ -164,7 +164,7 @@ function State({ app, model }: Parts) {
   if (app.desired_state === 'stopped')
     return (
       <>
-        <p>The app is stopped: it answers nobody, and no timer of it runs.</p>
+        <p>The app is stopped: it answers with 503, and its crons, alarms and queues wait.</p>
         {app.last_error && <p class="danger">{app.last_error}</p>}
         <div class="row">
           <Button needs="admin" look="primary" onClick={model.start}>

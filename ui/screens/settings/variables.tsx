@@ -158,7 +158,7 @@ function Editor({
     } else {
       for (const each of many.length > 0 ? many : [{ name, value }])
         await model.setVariable(each.name, each.value);
-      toast('In effect with the next deploy');
+      toast('The change is in effect with the next deploy');
     }
     onClose();
   });
@@ -216,7 +216,7 @@ function Editor({
             required={kind === 'secret'}
             hint={
               kind === 'secret'
-                ? 'It is encrypted, and never shown again. An app that runs is started again with it.'
+                ? 'The secret is encrypted, and never shown again. A running app is restarted with the secret.'
                 : null
             }
           />

@@ -54,7 +54,7 @@ export function WorkerVars({ model }: { model: Model }) {
         empty={
           <Empty title="No variables" icon={IconVariable}>
             <p>
-              Those of vars in the Wrangler configuration appear here with the next deploy. You can add
+              Variables in vars of the Wrangler configuration appear here with the next deploy. You can add
               others.
             </p>
           </Empty>
@@ -122,7 +122,7 @@ function Editor({ model, editing, onClose }: { model: Model; editing: Editing; o
         onValue={setText}
         spellcheck={false}
         rows={3}
-        hint="Deploys keep it, whatever the configuration has. An app that runs is started again with it."
+        hint="Deploys keep this value, whatever the configuration has. A running app is restarted with the value."
       />
       <Check label="The value is JSON, not a text" value={isJson} onValue={setIsJson} />
     </FormDialog>

@@ -82,13 +82,14 @@ export function File({
         </p>
       ) : own === null && read !== null && read.text === null ? (
         <Empty title="A binary file">
-          <p>It has {bytes(read.size)}. Change it with git.</p>
+          <p>The file has {bytes(read.size)}. Change the file with git.</p>
         </Empty>
       ) : (
         <>
           {read?.isCut && (
             <Notice look="warn">
-              Only its beginning is here: it has {bytes(read.size)}. Change it with git.
+              Only the beginning of the file is shown: the file has {bytes(read.size)}. Change the file with
+              git.
             </Notice>
           )}
           <LazyEditor

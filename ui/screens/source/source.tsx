@@ -184,8 +184,8 @@ function NoFile({ model, app }: { model: Model; app: string }) {
           <div>
             <h2>Main differs from the live release</h2>
             <p class="muted">
-              <DiffSum files={ahead.files} />: the last deploy of main failed, or an earlier release was taken
-              back. <Link to={{ name: 'deploys', app }}>See the deploys</Link>
+              <DiffSum files={ahead.files} />: the last deploy of main failed, or an earlier release was made
+              live again. <Link to={{ name: 'deploys', app }}>See the deploys</Link>
             </p>
           </div>
           <DiffView diff={ahead} app={app} />
@@ -231,7 +231,7 @@ function NewFile({ app, model, onClose }: { app: string; model: Model; onClose: 
           onValue={setPath}
           wrong={wrong}
           placeholder="src/index.js"
-          hint="Folders are made with it. Nothing is committed yet."
+          hint="Missing folders are made with the file. Nothing is committed yet."
           autofocus
           spellcheck={false}
           autocomplete="off"

@@ -101,7 +101,7 @@ function Keys({
           },
         ]}
         empty={
-          <Empty title={prefix === '' ? 'No keys yet' : 'No key begins so'} icon={IconKey}>
+          <Empty title={prefix === '' ? 'No keys yet' : 'No key begins with this text'} icon={IconKey}>
             {prefix === '' && <p>Keys appear when the app puts them, or when you add one.</p>}
           </Empty>
         }
@@ -204,7 +204,7 @@ function Value({
             name="metadata"
             value={metadata}
             onValue={setMetadata}
-            wrong={isJson(metadata) ? null : 'This is not JSON.'}
+            wrong={isJson(metadata) ? null : 'The text is not valid JSON.'}
             spellcheck={false}
             autocomplete="off"
           />

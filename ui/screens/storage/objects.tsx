@@ -19,7 +19,7 @@ export default function Objects({ app, class: of }: { app: string; class: string
     <>
       <Head
         title={of}
-        about="Objects that have written something. Names are known of those that have an alarm."
+        about="Objects that have stored data. The name of an object is known only if it has an alarm."
       >
         <search>
           <form

@@ -41,8 +41,8 @@ export default function ErrorScreen({ app, fingerprint }: { app: string; fingerp
 
 const DONE: Record<ErrorStatus, string> = {
   open: 'The error is open again.',
-  resolved: 'Resolved. It opens again if a newer release has it.',
-  ignored: 'Ignored. It is still counted.',
+  resolved: 'Resolved. The error opens again if it occurs in a newer release.',
+  ignored: 'Ignored. The error is still counted.',
 };
 const LOOKS = { open: 'danger', resolved: 'accent', ignored: undefined } as const;
 

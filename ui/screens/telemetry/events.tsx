@@ -18,10 +18,7 @@ export default function EventsScreen({ app }: { app: string }) {
   const channels = useModel(() => channelsModel(app)).channels.data.value?.items ?? [];
   return (
     <>
-      <Head
-        title="Events"
-        about="What happened, as the app says itself: a signup, an order, a job that ended."
-      >
+      <Head title="Events" about="Product events that the app logs: a signup, an order, a job that ended.">
         <Select
           label="Channel"
           unlabelled
@@ -62,7 +59,7 @@ function Shown({ app, about }: { app: string; about: Parameters<typeof eventsMod
         empty={
           isFiltered ? (
             <Empty title="No such event">
-              <p>None of the events that are kept fits the filter.</p>
+              <p>No stored event matches the filter.</p>
             </Empty>
           ) : (
             <Empty title="No events yet" icon={IconActivity}>

@@ -17,7 +17,7 @@ export default function Insights({ app }: { app: string }) {
     <>
       <Head
         title="Insights"
-        about="Figures and words that the app keeps about itself. Each has one value: the last."
+        about="Figures and texts that the app sets. Each insight has only its last value."
       />
       <List
         of={insights}

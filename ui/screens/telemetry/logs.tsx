@@ -180,12 +180,12 @@ function isNewDay(before: LogLine | undefined, line: LogLine): boolean {
 function None({ app, isFiltered }: { app: string; isFiltered: boolean }) {
   if (isFiltered)
     return (
-      <Empty title="No line of the last 24 hours is like that">
+      <Empty title="No line of the last 24 hours matches">
         <Button onClick={() => setQuery({ q: null, level: null, trace: null })}>Show all lines</Button>
       </Empty>
     );
   return (
-    <Empty title="Nothing was said in the last 24 hours" icon={IconScrollText}>
+    <Empty title="Nothing was logged in the last 24 hours" icon={IconScrollText}>
       <p>
         What the app prints with <code>console.log</code> is here as soon as it prints it, and so is what
         Cellar says about it.

@@ -110,7 +110,7 @@ function Matching({ app, filter }: { app: string; filter: RequestFilter }) {
     <div class="stack">
       {isSample.value && (
         <Notice look="warn">
-          <p>This is a sample: of more than 100 requests a second, the others are not listed.</p>
+          <p>This is a sample: at most 100 requests of each second are listed.</p>
         </Notice>
       )}
       <div class="panel">
@@ -120,7 +120,7 @@ function Matching({ app, filter }: { app: string; filter: RequestFilter }) {
           columns={columns(app)}
           empty={
             isFiltered ? (
-              <Empty title="No request of the last 24 hours is like that">
+              <Empty title="No request of the last 24 hours matches">
                 <Button
                   onClick={() =>
                     setQuery({ path: null, method: null, status: null, slow: null, start: null })

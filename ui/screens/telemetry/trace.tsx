@@ -58,10 +58,10 @@ export default function Trace({ app, trace }: { app: string; trace: string }) {
           <div class="stack">
             {spans.length === 0 ? (
               <div class="panel">
-                <Empty title="Its times are not kept">
+                <Empty title="The times of this request are not stored">
                   <p>
-                    They are kept for 24 hours, and longer of requests that took a second or more, or failed.
-                    What was said during it is beneath.
+                    Times are stored for 24 hours, and longer for requests that took a second or more, or
+                    failed. The log lines of the request are below.
                   </p>
                 </Empty>
               </div>
@@ -156,8 +156,8 @@ function Calls({ spans, calls }: { spans: readonly Span[]; calls: readonly Call[
       </header>
       {calls.length === 0 ? (
         <p class="body muted">
-          Nothing is known: it called no storage, object, queue, service or other host, or it was left out of
-          the sample.
+          No calls were recorded: the request called no storage, object, queue, service or other host, or it
+          was left out of the sample.
         </p>
       ) : (
         <div class="body">
@@ -204,7 +204,11 @@ function CallRow({ call, times }: { call: Call; times: { from: number; to: numbe
 
 function Lines({ app, lines, begin }: { app: string; lines: readonly LogLine[]; begin: number | null }) {
   if (lines.length === 0)
-    return <p class="body muted">Nothing was printed during it, or it is older than the log that is kept.</p>;
+    return (
+      <p class="body muted">
+        Nothing was printed during the request, or the request is older than the stored log.
+      </p>
+    );
   const from = begin ?? Date.parse(lines[0]!.at);
   return (
     <ol class="lines-before">

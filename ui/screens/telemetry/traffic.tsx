@@ -30,7 +30,7 @@ export default function Traffic({ app }: { app: string }) {
     <>
       <Head
         title="Traffic"
-        about="What is asked for, and by whom. Hours and days are counted as a whole, in UTC."
+        about="Requests by path, referrer, device and country. Hours and days are counted as a whole, in UTC."
       >
         <Segments
           label="How far back"

@@ -21,7 +21,7 @@ export default function Users({ app }: { app: string }) {
     <>
       <Head
         title="Users"
-        about="Whom the app has identified, the last one first, with what it knows of each."
+        about="Users that the app has identified, the last identified first, with their properties."
       >
         <search>
           <form
