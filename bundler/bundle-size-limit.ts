@@ -30,23 +30,23 @@ export function requireBundleSize(bundle: Bundle): void {
     'service bindings': bundle.services ?? [],
     'bindings to dispatch namespaces': bundle.dispatchNamespaces ?? [],
     'bindings to Durable Objects of other apps': bundle.objectsElsewhere ?? [],
-    'bindings to what lies outside': bundle.outward ?? [],
+    'bindings to services outside of the app': bundle.outward ?? [],
   })) {
     if (list.length > BINDINGS)
-      throw new BuildFailure(`the project has ${list.length} ${kind}, more than the ${BINDINGS} it may have`);
+      throw new BuildFailure(`the project has ${list.length} ${kind}; at most ${BINDINGS} are allowed`);
   }
   const { storeSecrets = [], mtlsCertificates = [], tailConsumers = [] } = bundle;
   if (storeSecrets.length > STORE_SECRETS)
     throw new BuildFailure(
-      `the project has ${storeSecrets.length} secrets_store_secrets, more than the ${STORE_SECRETS} it may have`,
+      `the project has ${storeSecrets.length} secrets_store_secrets; at most ${STORE_SECRETS} are allowed`,
     );
   if (mtlsCertificates.length > MTLS_CERTIFICATES)
     throw new BuildFailure(
-      `the project has ${mtlsCertificates.length} mtls_certificates, more than the ${MTLS_CERTIFICATES} it may have`,
+      `the project has ${mtlsCertificates.length} mtls_certificates; at most ${MTLS_CERTIFICATES} are allowed`,
     );
   if (tailConsumers.length > TAIL_CONSUMERS)
     throw new BuildFailure(
-      `the project has ${tailConsumers.length} tail Workers, more than the ${TAIL_CONSUMERS} it may have`,
+      `the project has ${tailConsumers.length} tail Workers; at most ${TAIL_CONSUMERS} are allowed`,
     );
   for (const bound of bundle.outward ?? [])
     if (bound.type === 'send_email' && JSON.stringify(bound).length > MAIL_BINDING_LENGTH)
@@ -56,12 +56,12 @@ export function requireBundleSize(bundle: Bundle): void {
   const values = countValues(bundle);
   if (values > BUNDLE_VALUES)
     throw new BuildFailure(
-      `the project's modules, migrations, variables, rules and exports are ${values} names and values, more than the ${BUNDLE_VALUES} they may be`,
+      `the project's modules, migrations, variables, rules and exports have ${values} names and values in all; at most ${BUNDLE_VALUES} are allowed`,
     );
   const bytes = Buffer.byteLength(JSON.stringify(bundle));
   if (bytes > BUNDLE_BYTES)
     throw new BuildFailure(
-      `the names of the project's modules, migrations, variables and exports take ${Math.ceil(bytes / 1024)} KiB, more than the ${BUNDLE_BYTES / 1024} KiB they may`,
+      `the names of the project's modules, migrations, variables and exports have ${Math.ceil(bytes / 1024)} KiB in all; at most ${BUNDLE_BYTES / 1024} KiB are allowed`,
     );
 }
 

@@ -268,7 +268,7 @@ async function bundleConfig(
 function datedConfig(file: string, asked: string | undefined, notes: string[]): string {
   if (asked !== undefined) return supportedDate(asked, `${file}: `, notes);
   notes.push(
-    `${file}: no compatibility_date; taking ${newestCompatibilityDate}, the newest, on every deploy`,
+    `${file}: compatibility_date is missing, so each deploy uses the newest one, now ${newestCompatibilityDate}`,
   );
   return newestCompatibilityDate;
 }

@@ -108,7 +108,7 @@ export class Host {
     const proxy = this.#parts.bucket
       ?.serve()
       .catch((error: unknown) =>
-        log('error', 'the bucket proxy does not start; it is tried again', { error: reason(error) }),
+        log('error', 'the bucket proxy does not start; Cellar tries again', { error: reason(error) }),
       );
     if (proxy) await shown('starting the bucket proxy', proxy);
     await shown('starting the apps on this disk', apps.resume(false));
@@ -134,7 +134,7 @@ export class Host {
     if (this.#parts.movedAway)
       await shown('handing over apps that have moved', this.#parts.movedAway.settle());
     outbox.open();
-    await shown('reading what is due', rounds.start());
+    await shown('reading when crons and alarms of apps are due', rounds.start());
     if (this.#closed) return known.addresses;
     if (membership !== null) {
       // Before joining, this host does not know which of its apps have moved to other hosts.
@@ -145,7 +145,9 @@ export class Host {
     await this.#receiveMail();
     await this.#parts.incomingTcp
       ?.start()
-      .catch((error: unknown) => log('error', 'no TCP connections are taken', { error: reason(error) }));
+      .catch((error: unknown) =>
+        log('error', 'TCP connections for apps cannot be accepted', { error: reason(error) }),
+      );
     void snapshots.start();
     telemetry.startCopies();
     if (this.config.RUNNER_OIDC_URL !== null) void checkProvider(this.config.RUNNER_OIDC_URL);
@@ -157,7 +159,7 @@ export class Host {
     const { incomingMail, known } = this.#parts;
     if (incomingMail === null) return;
     known.addresses!.mail = await incomingMail.start().catch((error: unknown) => {
-      log('error', 'no e-mails are received', { error: reason(error) });
+      log('error', 'e-mails for apps cannot be received', { error: reason(error) });
       return null;
     });
   }
@@ -225,7 +227,7 @@ export class Host {
         if (this.#closed) return;
         // This control plane must not change the database of a newer Cellar, so a retry would fail too.
         if (error instanceof ControlError && error.code === 'newer_schema') throw error;
-        log('error', 'the control plane does not start; apps serve on', {
+        log('error', 'the control plane does not start; apps are still served', {
           error: reason(error),
           retry_ms: delay,
         });
@@ -240,7 +242,7 @@ export class Host {
     if (disk.freeMb < CONTROL_MB)
       log(
         'warn',
-        'the control plane waits for free disk space; apps serve meanwhile. Remove files from that disk, or enlarge it',
+        'the control plane waits for free disk space; apps are still served. Remove files from that disk, or enlarge it',
         { free_mb: disk.freeMb, needs_mb: CONTROL_MB, data: paths.root },
       );
     await disk.room(CONTROL_MB, this.#closing.signal);

@@ -58,8 +58,13 @@ async function main(): Promise<void> {
   process.on('message', ({ reload }: { reload: Reload }) => {
     const from = performance.now();
     host.reload(reload).then(
-      () => log('info', 'loaded again', { part: reload, ms: Math.round(performance.now() - from) }),
-      (error: unknown) => log('error', 'could not be loaded again', { part: reload, error: reason(error) }),
+      () =>
+        log('info', 'a part of Cellar was loaded again', {
+          part: reload,
+          ms: Math.round(performance.now() - from),
+        }),
+      (error: unknown) =>
+        log('error', 'a part of Cellar could not be loaded again', { part: reload, error: reason(error) }),
     );
   });
   // The IPC channel alone must not keep this process running.
@@ -116,7 +121,7 @@ async function main(): Promise<void> {
 function portTaken(error: unknown): string | undefined {
   const { code, port } = error as NodeJS.ErrnoException & { port?: number };
   if (code !== 'EADDRINUSE') return undefined;
-  return `port ${port} is in use; stop what has it, or set RUNNER_PORT or RUNNER_EDGE_PORT to another (0 picks a free one)`;
+  return `port ${port} is in use; stop the program that uses it, or set RUNNER_PORT or RUNNER_EDGE_PORT to another (0 picks a free one)`;
 }
 
 function fail(message: string, error: unknown): never {

@@ -146,12 +146,12 @@ export function assemble(config: Config) {
     observability.deliveries.tick();
     // Syncs the writes that no caller waits for, so that a power cut loses about one second of them.
     store.synced().catch((error: unknown) =>
-      logRarely('error', "the host's database could not be synced to the disk; it is tried again", {
+      logRarely('error', "the host's database could not be synced to the disk; Cellar tries again", {
         error: reason(error),
       }),
     );
     base.bucket?.records.storeAll().catch((error: unknown) =>
-      logRarely('warn', 'the bucket does not take the records of apps; it is tried again', {
+      logRarely('warn', 'the records of apps could not be written to the bucket; Cellar tries again', {
         error: reason(error),
       }),
     );

@@ -59,7 +59,7 @@ export const settings = {
   RUNNER_EDGE: {
     default: 'embedded',
     meaning:
-      '`embedded`: the edge speaks HTTP. `caddy`: Caddy, which must be installed, stands in front, and the edge port speaks HTTPS.',
+      '`embedded`: the edge speaks HTTP. `caddy`: Caddy, which must be installed, receives the requests for the edge, and the edge port speaks HTTPS.',
     schema: z.enum(['embedded', 'caddy'], 'must be embedded or caddy'),
   },
   RUNNER_EDGE_HTTP_PORT: {
@@ -69,7 +69,7 @@ export const settings = {
   },
   RUNNER_DATA_DIR: {
     default: '.cellar',
-    meaning: `Directory of all state; one host at a time. Its full path has at most ${DATA_DIRECTORY_MAX} bytes.`,
+    meaning: `Directory of all state of Cellar. Only one host can use it at a time. Its full path has at most ${DATA_DIRECTORY_MAX} bytes.`,
     schema: dataDirectory,
   },
   RUNNER_DRAIN_S: {
@@ -86,7 +86,7 @@ export const settings = {
   RUNNER_DOMAIN_PROOF: {
     default: '',
     meaning:
-      '`on`: a custom hostname is served once its DNS points to this machine, or a record `TXT _cellar.<hostname>` names the app. `off`: at once. Empty: off while the base domain is `localhost`.',
+      '`on`: a custom hostname is served once its DNS points to this machine, or a record `TXT _cellar.<hostname>` names the app. `off`: a custom hostname is served at once. Empty: off while the base domain is `localhost`.',
     schema: z.enum(['', 'on', 'off'], 'must be on or off'),
   },
   RUNNER_PUBLIC_ORIGIN: {
@@ -105,7 +105,7 @@ export const settings = {
   RUNNER_UI_URL: {
     default: '',
     meaning:
-      'Origin of an outside control UI, which has sign-in then and answers `/internal/git-auth`. Empty: Cellar has its own at the base domain.',
+      'Origin of an external control UI, which then handles sign-in and answers `/internal/git-auth`. Empty: Cellar serves its own control UI at the base domain.',
     schema: origin,
   },
   RUNNER_CORS_ORIGINS: {
@@ -117,25 +117,25 @@ export const settings = {
   RUNNER_PUSH_TO_CREATE: {
     default: '',
     meaning:
-      '`on`: a git push to a slug that no app has makes the app, for the account of the key and within its quota. `off`: it is refused, with the way to create the app. Empty: on while the base domain is `localhost`.',
+      '`on`: a git push to a slug that no app has creates the app, for the account of the key and within its quota. `off`: the push is refused with a message that says how to create the app. Empty: on while the base domain is `localhost`.',
     schema: z.enum(['', 'on', 'off'], 'must be on or off'),
   },
   RUNNER_SMTP_URL: {
     secret: true,
     default: '',
     meaning:
-      'Mail server that sends invites, links for new passwords, alerts by e-mail, and what apps send by `send_email` bindings, such as `smtp://user:password@mail.example.com:587` (STARTTLS; without it no password is sent, but to this machine) or `smtps://…:465`; user and password percent-encoded. Empty: links are shown, and nothing is sent; `send()` says so.',
+      'Mail server that sends invites, links for new passwords, alerts by e-mail, and what apps send by `send_email` bindings, such as `smtp://user:password@mail.example.com:587` or `smtps://…:465`. User and password are percent-encoded. With `smtp:`, the password is sent only over STARTTLS, or to this machine. Empty: no e-mail is sent. Links are shown instead, and `send()` of apps fails.',
     schema: smtpUrl,
   },
   RUNNER_SMTP_FROM: {
     default: '',
-    meaning: 'Sender of invites and links, such as `Cellar <cellar@example.com>`.',
+    meaning: 'Sender of the e-mails of Cellar itself, such as invites: `Cellar <cellar@example.com>`.',
     schema: sender,
   },
   RUNNER_SMTP_APP_SENDERS: {
     default: '',
     meaning:
-      'Domains and addresses that apps with a `send_email` binding may send from by that server, such as `example.com, news@example.org`, separated by commas. Empty: the domain of RUNNER_SMTP_FROM. The address of RUNNER_SMTP_FROM itself is for Cellar alone, unless it is named here.',
+      'Domains and addresses that apps with a `send_email` binding may send from by the mail server of RUNNER_SMTP_URL, such as `example.com, news@example.org`, separated by commas. Empty: the domain of RUNNER_SMTP_FROM. The address of RUNNER_SMTP_FROM itself is for Cellar alone, unless it is named here.',
     schema: appSenderList,
   },
   RUNNER_MAIL_PORT: {
@@ -169,13 +169,13 @@ export const settings = {
   },
   RUNNER_OIDC_CLIENT_ID: {
     default: '',
-    meaning: 'The id that the provider gave Cellar.',
+    meaning: 'Client id that the provider of RUNNER_OIDC_URL gave Cellar.',
     schema: z.string().max(500, 'must have at most 500 characters'),
   },
   RUNNER_OIDC_CLIENT_SECRET: {
     secret: true,
     default: '',
-    meaning: 'The secret that belongs to this id.',
+    meaning: 'Client secret that the provider gave Cellar together with RUNNER_OIDC_CLIENT_ID.',
     schema: z.string().max(2000, 'must have at most 2000 characters'),
   },
   RUNNER_OIDC_NAME: {
@@ -185,7 +185,8 @@ export const settings = {
   },
   RUNNER_OIDC_SCOPES: {
     default: 'openid email profile',
-    meaning: 'Scopes that are asked for, separated by spaces. Many providers need one more for groups.',
+    meaning:
+      'Scopes that Cellar asks the OpenID Connect provider for, separated by spaces. Many providers need one more for groups.',
     schema: z
       .string()
       .regex(
@@ -195,7 +196,7 @@ export const settings = {
   },
   RUNNER_OIDC_GROUPS_CLAIM: {
     default: 'groups',
-    meaning: "The claim that has a person's groups.",
+    meaning: 'Name of the claim of OpenID Connect that has the groups of a person.',
     schema: z.string().regex(/^[\x21-\x7e]{1,200}$/, 'must be the name of a claim, such as groups'),
   },
   RUNNER_OIDC_ROLES: {
@@ -224,31 +225,31 @@ export const settings = {
   RUNNER_EGRESS_ALLOW: {
     default: '',
     meaning:
-      'Private addresses and CIDR ranges, separated by commas, that apps, webhooks of alerts and imports of Git repositories may reach. Without it they reach public addresses only. To apps a range does not open this machine and the metadata of providers: those are opened by an address of their own, or by a range within `127.0.0.0/8` or `169.254.0.0/16`.',
+      'Private addresses and CIDR ranges, separated by commas, that apps, webhooks of alerts and imports of Git repositories may reach. Empty: they reach public addresses only. For apps, a range does not include this machine and the metadata services of cloud providers. To open these, name their single address, or a range within `127.0.0.0/8` or `169.254.0.0/16`.',
     schema: addressRanges,
   },
   RUNNER_AI_URL: {
     default: '',
     meaning:
-      'The OpenAI-compatible server that `ai` bindings of apps ask, such as `http://127.0.0.1:11434/v1` for Ollama. Empty: none, and `run()` says so.',
+      'The OpenAI-compatible server that answers the `ai` bindings of apps, such as `http://127.0.0.1:11434/v1` for Ollama. Empty: none, and `run()` fails.',
     schema: httpUrl('must be like http://127.0.0.1:11434/v1, without a query or a password'),
   },
   RUNNER_AI_KEY: {
     secret: true,
     default: '',
-    meaning: 'The bearer token for that server. No app sees it. Empty: none is sent.',
+    meaning: 'Bearer token for the server of RUNNER_AI_URL. No app sees it. Empty: none is sent.',
     schema: z.string().regex(/^[\x21-\x7e]*$/, 'must have printable characters without spaces'),
   },
   RUNNER_AI_MODELS: {
     default: '',
     meaning:
-      'What that server calls models, where it does not have the name that apps use, such as `@cf/meta/llama-3-8b-instruct=llama3:8b`, separated by commas.',
+      'Names of models at the server of RUNNER_AI_URL that differ from the names that apps use, such as `@cf/meta/llama-3-8b-instruct=llama3:8b`, separated by commas.',
     schema: aiModels,
   },
   RUNNER_BROWSER: {
     default: '',
     meaning:
-      'Path of Chromium, which `browser` bindings of apps start, such as `/usr/bin/chromium` of Debian. Empty: none, and `launch()` says so.',
+      'Path of Chromium, which `browser` bindings of apps start, such as `/usr/bin/chromium` of Debian. Empty: none, and `launch()` fails.',
     schema: browserPath,
   },
   RUNNER_BROWSER_URL: {
@@ -261,13 +262,13 @@ export const settings = {
   RUNNER_CONTAINER_ENGINE: {
     default: '',
     meaning:
-      'Socket of Podman or Docker for the `containers` of apps, such as `unix:///run/podman/podman.sock`. Apps may run each of its images. Empty: none, and `ctx.container` is undefined.',
+      'Socket of Podman or Docker for the `containers` of apps, such as `unix:///run/podman/podman.sock`. Apps may run every image of this engine. Empty: apps have no containers, and `ctx.container` is undefined.',
     schema: engineSocket,
   },
   OTEL_EXPORTER_OTLP_ENDPOINT: {
     default: '',
     meaning:
-      'Spans, logs and figures of apps are sent to this OTLP/HTTP endpoint, such as `http://127.0.0.1:4318`. Empty: nowhere.',
+      'OTLP/HTTP endpoint to which Cellar sends spans, logs and metrics of apps, such as `http://127.0.0.1:4318`. Empty: none.',
     schema: httpUrl(
       'must be like http://127.0.0.1:4318 or https://example.com/otlp, without a query or a password',
     ),
@@ -276,24 +277,25 @@ export const settings = {
     secret: true,
     default: '',
     meaning:
-      'Headers for that endpoint, such as `authorization=Bearer%20abc,x-team=one`: values percent-encoded.',
+      'Headers that are sent to OTEL_EXPORTER_OTLP_ENDPOINT, such as `authorization=Bearer%20abc,x-team=one`: values percent-encoded.',
     schema: otlpHeaders,
   },
   SERVICE_EDGE_RPM: {
     default: '1800',
     meaning:
-      "Requests per minute from one visitor (an IPv4 address or an IPv6 /64) to one site at the edge. An app's `clientRpm` comes before it. 0: no limit.",
+      "Requests per minute from one visitor (an IPv4 address or an IPv6 /64) to one site at the edge. An app's own setting `clientRpm` replaces this limit. 0: no limit.",
     schema: perMinute,
   },
   SERVICE_EDGE_GIT_RPM: {
     default: '120',
-    meaning: 'The same for the git host.',
+    meaning:
+      'Requests per minute from one visitor (an IPv4 address or an IPv6 /64) to the git host. 0: no limit.',
     schema: perMinute,
   },
   SERVICE_EDGE_APP_RPM: {
     default: '0',
     meaning:
-      "Requests per minute to one app from all visitors. An app's `appRpm` comes before it. 0: no limit.",
+      "Requests per minute to one app from all visitors. An app's own setting `appRpm` replaces this limit. 0: no limit.",
     schema: perMinute,
   },
   SERVICE_RATE_LIMIT_RPM: {
@@ -305,18 +307,18 @@ export const settings = {
   SERVICE_AUTH_RATE_LIMIT: {
     default: '600',
     meaning:
-      'Requests per minute from one client that the sign-in library itself takes at `/api/auth`. 0: no limit.',
+      'Requests per minute from one client that the sign-in library accepts at `/api/auth`. 0: no limit.',
     schema: perMinute,
   },
   RUNNER_MAX_APPS_PER_USER: {
     default: '10',
-    meaning: 'Apps that one account may own.',
+    meaning: 'Maximum number of apps that one account may own.',
     schema: integer(0, 1_000_000),
   },
   RUNNER_MAX_SCRIPTS_PER_USER: {
     default: '1000',
     meaning:
-      'Scripts that one account may have in its dispatch namespaces. They do not count for `RUNNER_MAX_APPS_PER_USER`. An account that may own no apps may have none.',
+      'Maximum number of scripts that one account may have in its dispatch namespaces. They do not count for `RUNNER_MAX_APPS_PER_USER`. An account that may own no apps may have no scripts.',
     schema: integer(0, 1_000_000),
   },
   RUNNER_DISK_FLOOR_MB: {
@@ -328,25 +330,25 @@ export const settings = {
   RUNNER_APP_MAX_MB: {
     default: '10240',
     meaning:
-      'MiB that one app may keep on the disk in its Durable Objects, databases, KV and queues. One that keeps more is stopped, and its `last_error` says why. 0: no limit.',
+      'Maximum MiB of data that one app may keep in its Durable Objects, databases, KV and queues. An app that keeps more is stopped, and its `last_error` says why. 0: no limit.',
     schema: integer(0, 16_777_216),
   },
   RUNNER_FLEET_ASSET_CACHE_MB: {
     default: '64',
     meaning:
-      'MiB of responses that the Cache API (`caches`) keeps for each app on the disk. The least recently used are removed first. 0: nothing is cached.',
+      'MiB of responses that the Cache API (`caches`) keeps for each app on the disk. The least recently used responses are removed first. 0: nothing is cached.',
     schema: integer(0, 1_048_576),
   },
   RUNNER_BUILD_MAX_MB: {
     default: '2048',
     meaning:
-      'MiB that the files of a build may have, without its caches. A build also needs this much free disk space in addition to `RUNNER_DISK_FLOOR_MB`. Otherwise it is ended.',
+      'Maximum MiB of the files of a build, without its caches. A build also needs this much free disk space in addition to `RUNNER_DISK_FLOOR_MB`. A build that has more, or finds less space, is ended.',
     schema: integer(1, 1_048_576),
   },
   RUNNER_BUILD_CACHE_MB: {
     default: '1024',
     meaning:
-      'MiB of caches that builds of an app keep for the next one: those of package managers, and installed packages. After a build that leaves more, whole caches are dropped, the largest first. 0 keeps none.',
+      'MiB of caches that builds of an app keep for the next one: those of package managers, and installed packages. If a build leaves more, Cellar removes whole caches, the largest first. 0: no caches are kept.',
     schema: integer(0, 1_048_576),
   },
   RUNNER_BUILD_MEMORY_MB: {
@@ -375,37 +377,37 @@ export const settings = {
   RUNNER_TRACE_CALLS: {
     default: 'on',
     meaning:
-      'Whether traces show what requests waited for: storage, objects, queues, services, AI and outgoing requests. Apps get a change at the next start of their process.',
+      'Whether traces show what requests waited for: storage, objects, queues, services, AI and outgoing requests. A change applies to an app at the next start of its process.',
     schema: z.enum(['on', 'off'], 'must be on or off'),
   },
   RUNNER_CRON_SECONDS: {
     default: 'off',
     meaning:
-      'Whether crons may have a field for seconds in front of the five others, such as `*/5 * * * * *`. Cloudflare has no such crons. With one of every few seconds an app never rests.',
+      'Whether crons may have a field for seconds in front of the five others, such as `*/5 * * * * *`. Cloudflare has no such crons. An app with a cron every few seconds never hibernates.',
     schema: z.enum(['on', 'off'], 'must be on or off'),
   },
   RUNNER_FLEET_LOG: {
     default: 'error,celld=warn',
     meaning:
-      "Which of Cellar's own lines appear in an app's log: a level (`off`, `error`, `warn`, `info`, `debug`), and others for single targets: `celld` (the supervisor of its process), `workerd` (what runs it) and `build` (its deploys).",
+      "Which of Cellar's own lines appear in an app's log: a level (`off`, `error`, `warn`, `info`, `debug`) for all targets, and after commas levels for single targets, such as `celld=warn`. The targets are `celld` (the supervisor of the app's process), `workerd` (the runtime of the app) and `build` (its deploys).",
     schema: logFilter,
   },
   RUNNER_CELL_MAX_MB: {
     default: '512',
     meaning:
-      'Memory that the process of one app may use, in MiB. Above it, the process is restarted, and `last_error` says so.',
+      'Maximum memory of the process of one app, in MiB. Above it, the process is restarted, and `last_error` says so.',
     schema: integer(64, 1_048_576),
   },
   RUNNER_CELL_CPU_MAX_S: {
     default: '300',
     meaning:
-      'CPU time in seconds that an app may compute for without a pause, whatever `limits.cpu_ms` of its Wrangler configuration says. Without that it has 30 seconds. An app that goes over its limit is restarted.',
+      'Maximum CPU time without a pause, in seconds, that `limits.cpu_ms` in the Wrangler configuration of an app can set. Without `limits.cpu_ms`, an app may use 30 seconds at most. An app that uses more than its limit is restarted.',
     schema: integer(1, 86_400),
   },
   RUNNER_FLEET_MAX_RSS_MB: {
     default: '0',
     meaning:
-      'Memory that the whole container may use, in MiB. Above it, apps that use more than their share (and 64 MiB) hibernate when others must start. They answer 503 until memory is free. If that does not free enough, all apps that must start answer 503. 0: 80 % of the container.',
+      'Maximum memory of the whole container, in MiB. Above it, apps that use more than their share (and 64 MiB) hibernate when other apps must start. Hibernated apps answer 503 until memory is free. If that does not free enough, all apps that must start answer 503. 0: 80 % of the container.',
     schema: integer(0, 16_777_216),
   },
   RUNNER_SLEEP_AFTER_H: {
@@ -420,41 +422,42 @@ export const settings = {
   },
   RUNNER_BUCKET: {
     default: '',
-    meaning: '[Bucket](bucket.md) for what must survive this machine, as `s3://bucket/prefix`. Empty: none.',
+    meaning:
+      '[Bucket](bucket.md) for the data that must survive the loss of this machine, as `s3://bucket/prefix`. Empty: none.',
     schema: z.union([z.literal(''), s3Url]),
   },
   RUNNER_BUCKET_ENDPOINT: {
     default: '',
     meaning:
-      'URL of that bucket’s store, without the bucket, such as `https://storage.example.com`. Empty: Amazon S3.',
+      'URL of the store of RUNNER_BUCKET, without the bucket, such as `https://storage.example.com`. Empty: Amazon S3.',
     schema: httpUrl('must be like https://storage.example.com'),
   },
   RUNNER_BUCKET_REGION: {
     default: 'us-east-1',
-    meaning: 'Region of that bucket; `auto` for R2.',
+    meaning: 'Region of the bucket of RUNNER_BUCKET; `auto` for R2.',
     schema: region,
   },
   RUNNER_BUCKET_ACCESS_KEY: {
     default: '',
-    meaning: 'Id of the access key of that bucket.',
+    meaning: 'Id of the access key of the bucket of RUNNER_BUCKET.',
     schema: accessKey,
   },
   RUNNER_BUCKET_SECRET_KEY: {
     secret: true,
     default: '',
-    meaning: 'The secret of that key.',
+    meaning: 'Secret of the access key of the bucket of RUNNER_BUCKET.',
     schema: accessKey,
   },
   RUNNER_BUCKET_PRICES: {
     default: '',
     meaning:
-      'Prices of that bucket’s store, in US dollars per million requests, such as `writes=4.50,reads=0.36`. Lists are writes. Deletes are free without `deletes=`. [Cellar estimates](bucket.md#what-it-costs) what a month costs. Empty: the list price for Cloudflare R2, no estimate for other stores.',
+      'Prices of the store of RUNNER_BUCKET, in US dollars per million requests, such as `writes=4.50,reads=0.36`. Lists are writes. Deletes are free without `deletes=`. [Cellar estimates](bucket.md#what-it-costs) the costs of a month. Empty: the list prices of Cloudflare R2 for a bucket there, no estimate for other stores.',
     schema: bucketPrices,
   },
   RUNNER_BUCKET_CACHE_MB: {
     default: '10240',
     meaning:
-      'MiB that repositories and releases of apps in the bucket may take on this disk. Above that, those not used for the longest time are removed; their next use loads them again.',
+      'MiB that repositories and releases of apps in the bucket may take on this disk. Above it, those not used for the longest time are removed from the disk; their next use loads them again.',
     schema: integer(0, 16_777_216),
   },
   RUNNER_STORAGE: {
@@ -473,7 +476,7 @@ export const settings = {
   RUNNER_ADDRESS: {
     default: '',
     meaning:
-      'Private IP address, with a port if it is not 8790, at which [the other hosts](several-machines.md) of this Cellar reach this one. The port after it is used too. Empty: this is the only host.',
+      'Private IP address, with a port if it is not 8790, at which [the other hosts](several-machines.md) of this Cellar reach this one. The next higher port is used too. Empty: this is the only host.',
     schema: hostAddress,
   },
   RUNNER_SNAPSHOT_EVERY_H: {
@@ -484,7 +487,7 @@ export const settings = {
   RUNNER_SNAPSHOT_VERIFY_H: {
     default: '168',
     meaning:
-      'Hours between verifications, which read everything that snapshots need; may be a fraction. Each reads the whole store once. 0: none.',
+      'Hours between verifications, which read everything that snapshots need; may be a fraction. Each verification reads the whole store once. 0: none.',
     schema: decimal(0, 8_760),
   },
   RUNNER_SNAPSHOT_URL: {
@@ -496,7 +499,7 @@ export const settings = {
   RUNNER_SNAPSHOT_ENDPOINT: {
     default: '',
     meaning:
-      'URL of that bucket’s store, without the bucket, such as `https://storage.example.com`. Empty: Amazon S3.',
+      'URL of the store of the bucket of snapshots, without the bucket, such as `https://storage.example.com`. Empty: Amazon S3.',
     schema: httpUrl('must be like https://storage.example.com'),
   },
   RUNNER_SNAPSHOT_REGION: {
@@ -506,13 +509,13 @@ export const settings = {
   },
   RUNNER_SNAPSHOT_ACCESS_KEY: {
     default: '',
-    meaning: 'Id of the access key of that bucket.',
+    meaning: 'Id of the access key of the bucket of snapshots.',
     schema: accessKey,
   },
   RUNNER_SNAPSHOT_SECRET_KEY: {
     secret: true,
     default: '',
-    meaning: 'The secret of that key.',
+    meaning: 'Secret of the access key of the bucket of snapshots.',
     schema: accessKey,
   },
   RUNNER_SNAPSHOT_KEY: {
@@ -531,7 +534,7 @@ export const settings = {
   RUNNER_SNAPSHOT_HOURLY: {
     default: '24',
     meaning:
-      'Number of hourly snapshots that are kept besides, so that an app can return to any of these hours. 0: none are taken; nor are they when `RUNNER_SNAPSHOT_EVERY_H` is 0.',
+      'Number of hourly snapshots that are kept in addition to `RUNNER_SNAPSHOT_KEEP`, so that an app can return to any of these hours. 0: none are taken; nor are they when `RUNNER_SNAPSHOT_EVERY_H` is 0.',
     schema: integer(0, 168),
   },
   RUNNER_SNAPSHOT_KEEP_DAYS: {
@@ -552,7 +555,7 @@ export const settings = {
   },
   RUNNER_WAKE_TIMEOUT_S: {
     default: '120',
-    meaning: 'Seconds that a request waits for its app to start; then it gets 503.',
+    meaning: 'Seconds that a request waits for its app to start; then the request gets 503.',
     schema: integer(1, 3_600),
   },
 } as const satisfies Record<string, Setting>;

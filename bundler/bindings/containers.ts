@@ -32,10 +32,12 @@ export function classContainers(
   return containers.map(({ class_name: className, image, max_instances, instance_type = NORMAL }) => {
     const where = `${file}: containers: ${className}`;
     if (!durable_objects.bindings.some(({ class_name }) => class_name === className))
-      throw new BuildFailure(`${where}: class_name: "durable_objects.bindings" has no such class`);
+      throw new BuildFailure(
+        `${where}: class_name: no binding in "durable_objects.bindings" has this class; add one`,
+      );
     if (!IMAGE_NAME.test(image))
       throw new BuildFailure(
-        `${where}: image: Cellar builds no images. Build it on its machine, such as by "podman build -t localhost/worker:1 .", and name it here: "localhost/worker:1"`,
+        `${where}: image: Cellar builds no images. Build the image on Cellar's machine, such as by "podman build -t localhost/worker:1 .", and name it here: "localhost/worker:1"`,
       );
     const type = typeof instance_type === 'string' ? TYPES[instance_type] : sizeOf(instance_type);
     if (type === undefined)

@@ -40,7 +40,7 @@ export function triggers(file: string, config: WranglerConfig, notes: string[]):
     if (consumed.has(consumer.queue)) throw new BuildFailure(`${where} occurs twice; remove one`);
     if (!fed.has(consumer.queue))
       notes.push(
-        `${where}: nothing in this project sends to it; bindings of the owner's other apps to it send here`,
+        `${where}: nothing in this project sends to this queue; the owner's other apps can send to it with a binding`,
       );
     checkRanges(where, consumer);
     consumed.add(consumer.queue);

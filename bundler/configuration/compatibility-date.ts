@@ -20,6 +20,8 @@ export function supportedDate(asked: string, where: string, notes: string[]): st
     throw new BuildFailure(
       `${where}compatibility_date ${asked} is in the future; set it to today or earlier`,
     );
-  notes.push(`${where}compatibility_date ${asked} is newer than workerd here: taking ${newest}`);
+  notes.push(
+    `${where}compatibility_date ${asked} is newer than workerd on this Cellar supports; it uses ${newest}`,
+  );
   return newest;
 }

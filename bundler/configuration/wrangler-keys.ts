@@ -12,7 +12,7 @@ export type KeyHandling = 'used' | 'quiet' | { ignored: string } | { instead: st
 
 const noAccount = { ignored: 'there is no Cloudflare account here' };
 const noEdge = { ignored: 'apps run on this one machine' };
-const ownTelemetry = { ignored: "logs and metrics are the runner's own" };
+const ownTelemetry = { ignored: 'Cellar keeps logs and metrics of each app itself' };
 
 const container = {
   instead: 'run the container on a server of its own, and call it with fetch() at its public address',
@@ -41,7 +41,7 @@ export const topLevelKeys: Record<string, KeyHandling> = {
   tsconfig: 'used',
   jsx_factory: 'used',
   jsx_fragment: 'used',
-  no_bundle: { ignored: 'modules are bundled all the same' },
+  no_bundle: { ignored: 'Cellar always bundles modules' },
   find_additional_modules: 'used',
   base_dir: 'used',
   preserve_file_names: 'quiet',
@@ -207,7 +207,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     limits: 'used',
     default_retention: 'used',
     schedules: { instead: 'create instances in scheduled(), with "triggers.crons"' },
-    concurrency: { ignored: 'instances of a Workflow run as they come' },
+    concurrency: { ignored: 'the number of instances that run at once has no limit' },
     jurisdiction: noEdge,
     remote: localOnly,
   },

@@ -67,7 +67,7 @@ export function pagesOnlyCode({ root, folder }: Place, from: string): string[] {
     notes.push('_worker.js is not run: name it as "main" in wrangler.jsonc');
   if (isInside(root, join(folder, 'functions')) && from !== join(folder, 'functions'))
     notes.push(
-      'functions/ is not run: that of a Pages project is, with "pages_build_output_dir" in place of "assets"',
+      'functions/ is not run: only a Pages project, with "pages_build_output_dir" instead of "assets", runs it',
     );
   return notes;
 }

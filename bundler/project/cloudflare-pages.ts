@@ -78,7 +78,7 @@ export function asWorker(place: Place, read: ReadConfig, directory: string): Rea
     warnings: [
       ...read.warnings,
       ...notCalled.map(
-        (key) => `${read.file}: ${key} has no effect: Cloudflare Pages answers requests alone`,
+        (key) => `${read.file}: ${key} has no effect: a Cloudflare Pages project handles requests only`,
       ),
     ],
     config: {

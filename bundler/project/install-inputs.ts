@@ -20,7 +20,7 @@ export function whyInstallAnew(root: string, manifests: string[]): string | null
     const script = Object.keys(manifest?.scripts ?? {}).find((name) => INSTALL_SCRIPTS.test(name));
     if (script !== undefined) return `${path} has a script "${script}"`;
     const local = manifest?.dependencies.find(([, version]) => LOCAL.test(version));
-    if (local !== undefined) return `${path} takes ${local[0]} from ${local[1]}`;
+    if (local !== undefined) return `${path} installs ${local[0]} from ${local[1]}`;
     if (isThere(root, join(root, dirname(path), 'binding.gyp'))) return `binding.gyp lies beside ${path}`;
   }
   return null;

@@ -143,7 +143,9 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
       ...(why === null ? [] : [why]),
       ...(below === null
         ? []
-        : [`${relative(place.root, below)} is the package: ${read!.file} names what lies in it`]),
+        : [
+            `${relative(place.root, below)} is the folder of the app's package: ${read!.file} names files in it`,
+          ]),
       ...(deploy !== null && deploy.notRun.length > 0 ? [notRun(deploy)] : []),
       ...(adapter === null ? [] : [adapterNote(adapter)]),
     ],

@@ -347,7 +347,7 @@ function workspacesOf(value: unknown): string[] {
  */
 export function misnamedConfiguration(file: string): BuildFailure {
   return new BuildFailure(
-    `output_directory is set, and ${file} says what is deployed: take it back with \`cellar builds set --output-directory default\`, or name the folder as "assets.directory" there`,
+    `output_directory is set, but ${file} says what is deployed: unset output_directory with \`cellar builds set --output-directory default\`, or name the folder as "assets.directory" in ${file}`,
   );
 }
 

@@ -63,7 +63,7 @@ export function checkManifest(value: unknown, assetsMb: number): Manifest {
     throw new BuildFailure('manifest must be an object of paths');
   const entries = Object.entries(value as Record<string, unknown>);
   if (entries.length > MAX_ENTRIES)
-    throw new BuildFailure(`there are ${entries.length} assets, more than the ${MAX_ENTRIES} there may be`);
+    throw new BuildFailure(`there are ${entries.length} assets; at most ${MAX_ENTRIES} are allowed`);
   let bytes = 0;
   const folders = new Set<string>();
   for (const [path, entry] of entries) {
@@ -86,7 +86,7 @@ export function checkManifest(value: unknown, assetsMb: number): Manifest {
   if (folders.size + entries.length > MAX_ENTRIES)
     throw new BuildFailure(`there are more than ${MAX_ENTRIES} assets and folders`);
   if (bytes > assetsMb * 2 ** 20)
-    throw new BuildFailure(`the assets have more than the ${assetsMb} MiB that they may have`);
+    throw new BuildFailure(`the assets have more than the ${assetsMb} MiB that are allowed`);
   return value as Manifest;
 }
 

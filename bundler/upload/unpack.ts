@@ -109,7 +109,7 @@ async function unpackWranglers(
     ? placeSite(options, options.assetsMb)
     : placeAssets(metadata, options, worker !== null);
   if (worker === null && assets === null)
-    throw new BuildFailure('metadata: main_module is missing: there is neither a Worker nor assets');
+    throw new BuildFailure('metadata: main_module is missing: the upload has neither a Worker nor assets');
   const exports = worker?.exports ?? [];
   const given: LiveBindings = { live, secrets: options.secrets, keys: options.keys, script };
   const { secrets, ...bound } = bindingsOf(metadata, given, exports);
@@ -145,9 +145,11 @@ async function unpackOurs(metadata: Metadata, parts: Parts, options: UnpackOptio
   if (siteManifest !== undefined) siteKeys(join(options.out, siteManifest));
   const placed = placeAssets(metadata, options, bundle.worker !== null);
   if ((placed === null) !== (bundle.assets === null))
-    throw new BuildFailure('metadata: the session of the assets is missing, or the bundle has none');
+    throw new BuildFailure(
+      'metadata: the bundle has assets and the session of the assets is missing, or the other way round: deploy again',
+    );
   if (bundle.worker === null && placed === null)
-    throw new BuildFailure('there is neither a Worker nor assets');
+    throw new BuildFailure('the upload has neither a Worker nor assets');
   return bundle;
 }
 
@@ -191,7 +193,7 @@ async function unpackWorker(
   const { main_module: main, body_part: script } = metadata;
   if (script !== undefined)
     throw new BuildFailure(
-      'this is a Worker in the service-worker format, which is not run here: write `export default { fetch(request) {…} }`',
+      'the Worker is in the service-worker format, which Cellar does not run in an upload: write `export default { fetch(request) {…} }`',
     );
   if (main === undefined) return null;
   const modules: Module[] = [];

@@ -16,7 +16,10 @@ export function wholeAnswer(kind: Call['kind'], text: string): string {
   if (kind === 'responses') return text;
   const answer = parse(text);
   const translated = kind === 'chat' ? completion(answer) : embeddings(answer);
-  if (translated === null) throw failedUpstream('The AI server sent an unexpected response.');
+  if (translated === null)
+    throw failedUpstream(
+      'The response of the AI server lacks the fields of the OpenAI API; the operator can check RUNNER_AI_URL.',
+    );
   return JSON.stringify(translated);
 }
 
@@ -60,7 +63,9 @@ export class StreamTranslator {
     const lines = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split('\n');
     this.#rest = lines.pop()!;
     if (this.#rest.length > LINE_LENGTH)
-      throw failedUpstream('The AI server streamed a line without an end.');
+      throw failedUpstream(
+        'The AI server streamed a line that is too long; the operator can check RUNNER_AI_URL.',
+      );
     return lines.map(translatedLine).join('');
   }
 

@@ -48,7 +48,7 @@ export class AppServer {
   private constructor(upstream: AiServer, shared: Shared) {
     this.#upstream = upstream;
     this.#shared = shared;
-    const tooMany = `An app may make ${CALLS} calls at a time.`;
+    const tooMany = `An app may make at most ${CALLS} calls of the AI server at a time.`;
     this.#calls = new AppCalls(shared, { atOnce: CALLS, tooMany, noCapacity, refuse });
   }
 
@@ -82,7 +82,7 @@ export class AppServer {
       throw invalidInput('The inputs must be JSON: streams of bytes are not supported.');
     const text = await bodyOf(request, {
       bytes: QUESTION_BYTES,
-      tooLarge: () => tooLarge(`The inputs may have ${QUESTION_BYTES} bytes.`),
+      tooLarge: () => tooLarge(`The inputs may have at most ${QUESTION_BYTES} bytes.`),
       held,
     });
     const asked: unknown = parse(text);
@@ -134,7 +134,8 @@ async function answerOf(answer: Response, held: ReservedMemory): Promise<string>
   let bytes = 0;
   for await (const chunk of chunksOf(answer)) {
     bytes += chunk.length;
-    if (bytes > ANSWER_BYTES) throw failedUpstream(`The AI server answered more than ${ANSWER_BYTES} bytes.`);
+    if (bytes > ANSWER_BYTES)
+      throw failedUpstream(`The answer of the AI server has more than ${ANSWER_BYTES} bytes.`);
     held.take(chunk.length);
     held.check();
     chunks.push(chunk);

@@ -13,7 +13,7 @@ const BUDGET_BYTES = 128 * 2 ** 20;
 
 const server = serviceOptions<AiServer>();
 const budget = new Budget(BUDGET_BYTES, (limit) =>
-  noCapacity(`Questions and answers under way may have ${limit}; try again.`),
+  noCapacity(`Inputs and answers under way may take at most ${limit}; try again.`),
 );
 const queue = new FairQueue(CALLS);
 

@@ -56,7 +56,7 @@ export async function ask(
   } catch (error) {
     if (error instanceof AiError || left.aborted) throw error;
     if (deadline.aborted) throw timedOut(TIMED_OUT);
-    throw failedUpstream('The AI server cannot be reached (RUNNER_AI_URL).');
+    throw failedUpstream('The AI server cannot be reached; the operator can check RUNNER_AI_URL.');
   }
 }
 
@@ -65,10 +65,11 @@ async function refusal(response: Response, model: string, key: string): Promise<
   const said = messageOf(await head(response), key);
   // The server's message is not passed on, because it may contain parts of the key.
   if (status === 401 || status === 403)
-    return notAllowed('The AI server refused the API key (RUNNER_AI_KEY).');
+    return notAllowed('The AI server refused the API key; the operator can correct RUNNER_AI_KEY.');
   if (status === 404) return noSuchModel(`No such model ${model} or task${said === '' ? '' : `: ${said}`}`);
   if (status === 429) return noCapacity(said || 'The AI server is overloaded; try again.');
-  if (status >= 400 && status < 500) return invalidInput(said || `The AI server refuses this (${status}).`);
+  if (status >= 400 && status < 500)
+    return invalidInput(said || `The AI server refused the request (${status}).`);
   return failedUpstream(`The AI server answered ${status}${said === '' ? '' : `: ${said}`}`);
 }
 

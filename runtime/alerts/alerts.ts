@@ -96,7 +96,11 @@ export class Alerts {
   add(appId: string, settings: AlertSettings & { url: string }): Alert {
     if (this.#options.describe(appId) === null) throw noSuchApp();
     if (this.list(appId).length >= ALERTS_LIMIT)
-      throw new Refusal(403, 'quota_exceeded', `an app may have ${ALERTS_LIMIT} alerts; delete one first`);
+      throw new Refusal(
+        403,
+        'quota_exceeded',
+        `an app may have at most ${ALERTS_LIMIT} alerts; delete one first`,
+      );
     const at = new Date().toISOString();
     const made = { id: newId(), app_id: appId, created_at: at, updated_at: at, last_delivery: null };
     return this.#save({ ...made, ...ALERT_DEFAULTS, ...settings });

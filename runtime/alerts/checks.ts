@@ -50,7 +50,10 @@ export class Checks {
       try {
         await this.#check(appId);
       } catch (error) {
-        logRarely('warn', 'what alerts watch could not be read', { app: appId, error: reason(error) });
+        logRarely('warn', 'the alerts of an app could not be checked; Cellar tries again at the next check', {
+          app: appId,
+          error: reason(error),
+        });
       }
     }
   }

@@ -163,7 +163,7 @@ export class Deliveries {
     });
     this.#unstored.delete(id);
     if (sent.error !== null)
-      log('warn', 'a message of an alert was not delivered', {
+      log('warn', 'an alert could not be delivered', {
         alert: alert_id,
         error: sent.error,
         retry_ms: retryMs ?? null,

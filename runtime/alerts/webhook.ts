@@ -66,11 +66,11 @@ export async function send(
   const deadline = AbortSignal.timeout(DEADLINE_MS);
   try {
     const status = await post(url, headers, body, reach, AbortSignal.any([deadline, signal]));
-    return { status, error: status >= 200 && status < 300 ? null : `it answered ${status}` };
+    return { status, error: status >= 200 && status < 300 ? null : `the webhook answered ${status}` };
   } catch (error) {
     return {
       status: null,
-      error: deadline.aborted ? `it did not answer within ${DEADLINE_MS / 1000} s` : reason(error),
+      error: deadline.aborted ? `the webhook did not answer within ${DEADLINE_MS / 1000} s` : reason(error),
     };
   }
 }

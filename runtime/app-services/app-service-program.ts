@@ -66,5 +66,7 @@ export function serveApps(
   // The channel closes when the host has ended.
   process.on('disconnect', () => process.exit());
   // An error of one app must not end the calls of others.
-  process.on('uncaughtException', (error) => log('error', `the ${name} erred`, { error: error.stack }));
+  process.on('uncaughtException', (error) =>
+    log('error', `the ${name} had an uncaught error`, { error: error.stack }),
+  );
 }

@@ -101,7 +101,7 @@ export class AppService {
       open: async () => {
         const late = sleep(OPEN_TIMEOUT_MS, undefined, { ref: false });
         await Promise.race([this.open(appId, countsFor()), late]).catch((error: unknown) =>
-          log('error', `the ${this.#options.name} does not serve an app`, {
+          log('error', `the ${this.#options.name} could not be started for an app; its calls fail`, {
             app: appId,
             error: reason(error),
           }),
@@ -205,7 +205,9 @@ export class AppService {
     );
     const failed = opened.find((each) => each.status === 'rejected');
     if (failed)
-      log('error', `the ${this.#options.name} does not serve some apps`, { error: reason(failed.reason) });
+      log('error', `the ${this.#options.name} could not be started again for some apps; their calls fail`, {
+        error: reason(failed.reason),
+      });
   }
 }
 

@@ -52,8 +52,10 @@ export class Budget {
   /** Returns the text of the limit that `more` bytes would exceed; null if none. */
   #limit(owner: string, more: number): string | null {
     const share = this.#bytes * SHARE_OF_OWNER;
-    if ((this.#ofOwners.get(owner) ?? 0) + more > share) return `${share / 2 ** 20} MiB of one account`;
-    if (this.#all + more > this.#bytes) return `${this.#bytes / 2 ** 20} MiB of all accounts`;
+    if ((this.#ofOwners.get(owner) ?? 0) + more > share)
+      return `${share / 2 ** 20} MiB of memory for one account`;
+    if (this.#all + more > this.#bytes)
+      return `${this.#bytes / 2 ** 20} MiB of memory for all accounts together`;
     return null;
   }
 

@@ -65,7 +65,7 @@ export class App {
   /** Set for an app that keeps its code in the bucket. */
   code: AppCode | null;
   /** Closed while the app moves. Then its code and previews must not change. */
-  readonly changes = new ClosableGate('The app is being moved; try again when it has arrived');
+  readonly changes = new ClosableGate('The app is being moved; try again when the move has ended');
   readonly report: StateReport;
   readonly #releaseDirectory: (deployId: string) => string;
   #liveDeployId: string | null = null;

@@ -84,11 +84,12 @@ export class Apps extends OpenApps {
   async #finishImports(): Promise<void> {
     const waiting = [...this.apps.values()].filter(({ cluster }) => cluster?.isImporting);
     for (const { id, cluster } of waiting)
-      await cluster
-        ?.finishImport()
-        .catch((error: unknown) =>
-          log('warn', 'restored data is not in the bucket yet', { app: id, error: reason(error) }),
-        );
+      await cluster?.finishImport().catch((error: unknown) =>
+        log('warn', 'restored data of an app could not be written to the bucket', {
+          app: id,
+          error: reason(error),
+        }),
+      );
   }
 
   /** Hibernates idle apps, starts processes for due work, reports and records changes. Call it about once a second. */
@@ -98,10 +99,14 @@ export class Apps extends OpenApps {
         app.fleet.tick();
         this.#reportUsage(app);
       } catch (error) {
-        logRarely('error', 'an app could not be checked; it is tried again in a second', {
-          app: app.wanted.slug,
-          error: reason(error),
-        });
+        logRarely(
+          'error',
+          'an app could not be checked for idle time and due work; Cellar tries again in a second',
+          {
+            app: app.wanted.slug,
+            error: reason(error),
+          },
+        );
       }
       app.report.tick();
     }
@@ -284,7 +289,7 @@ export class Apps extends OpenApps {
   }
 
   #sayNotRenewed(id: string, error: unknown): void {
-    this.say(id, 'error', `it does not start with the changed settings: ${reason(error)}`);
+    this.say(id, 'error', `the app does not start with the changed settings: ${reason(error)}`);
   }
 
   /** Resolves when pending operations on an app's process have ended. */

@@ -19,7 +19,7 @@ type Found = Omit<ReadCertificate, 'sealed_key'> & { key: string };
 export function readCertificate({ certificates, private_key }: NewCertificate): Found {
   const blocks = [...certificates.matchAll(BLOCKS)];
   if (blocks.length === 0) throw refusal('certificates', 'has no certificate in PEM');
-  if (blocks.length > CHAIN) throw refusal('certificates', `may have ${CHAIN} certificates`);
+  if (blocks.length > CHAIN) throw refusal('certificates', `may have at most ${CHAIN} certificates`);
   const chain = blocks.map(([pem, type], index) => {
     if (type !== 'CERTIFICATE') throw refusal('certificates', `has a ${type}; give certificates only`);
     return parsed(pem, index + 1);

@@ -269,7 +269,12 @@ export class Services {
     to: Omit<Call, 'ended' | 'hopLines'>,
   ): Target {
     if (caller.running >= CALLS_MAX)
-      return refuse(503, 'too_many_calls', `${CALLS_MAX} calls of this app are under way already.`, 1);
+      return refuse(
+        503,
+        'too_many_calls',
+        `${CALLS_MAX} calls of this app are under way already. Try again.`,
+        1,
+      );
     const { depths } = this.#options;
     const depth = depths.next(parentSpanId);
     if (depth > DEPTH_MAX)
@@ -359,10 +364,14 @@ const NO_OBJECT = refuse(400, 'object_invalid', 'The call names no Durable Objec
 const UNREADABLE: Refusal = {
   status: 503,
   code: 'host_unavailable',
-  detail: 'The secret cannot be read now.',
+  detail: 'The secret cannot be read now. Try again.',
   retryAfterS: 1,
 };
-const NO_BINDING = refuse(403, 'binding_not_found', 'The app that calls has no such binding.');
+const NO_BINDING = refuse(
+  403,
+  'binding_not_found',
+  'The calling app does not have this binding. Deploy it again.',
+);
 
 /** Returns the response for a missing script. It repeats `call`, the caller's random text, so no script can forge it. */
 function noScript(call: string): Target {

@@ -73,7 +73,7 @@ export class StateReport {
         store.outbox.add({ type: 'app', app: app.observe() });
       });
     } catch (error) {
-      logRarely('error', 'the state of an app could not be written; it is tried again', {
+      logRarely('error', 'the state of an app could not be written; Cellar tries again', {
         app: app.wanted.slug,
         error: reason(error),
       });

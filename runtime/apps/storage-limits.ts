@@ -103,7 +103,9 @@ export class StorageLimits {
     if (this.#measuring === null && now >= this.#measureAt) this.#measure(apps, now);
     if (disk.freeMb < disk.floorMb * CRITICAL) this.#stopWriter(apps, now);
     if (!disk.short)
-      for (const app of apps) if (this.#held.get(app.id)?.cause === 'disk') this.#letGo(app, 'room is back');
+      for (const app of apps)
+        if (this.#held.get(app.id)?.cause === 'disk')
+          this.#letGo(app, 'the disk has enough free space again');
   }
 
   /** Stops applying the limits. Resolves when the running measurement has ended. */
@@ -147,18 +149,21 @@ export class StorageLimits {
     if (size <= this.#maxMb) this.#ceilings.delete(app.id);
     if (app.isHeld) {
       if (size <= this.#maxMb * ENOUGH && this.#held.get(app.id)?.cause === 'limit')
-        this.#letGo(app, 'it keeps less than it may');
+        this.#letGo(app, 'its data is below the limit');
     } else if (size > this.#ceiling(app.id) && app.pid !== null) {
       this.#hold(app, 'limit', this.#overLimit(app, size));
     }
   }
 
   #overLimit({ id, countedWith, bytesInBucket }: LimitedApp, size: number): string {
-    const whose = countedWith.length === 0 ? 'it keeps' : 'this preview, its app and other previews keep';
-    const what = `the app was stopped: ${whose} ${Math.ceil(size)} MiB ${bytesInBucket ? 'in the bucket' : 'on the disk'}, and may keep ${this.#maxMb} (RUNNER_APP_MAX_MB). It starts again by itself when it keeps less`;
+    const whose =
+      countedWith.length === 0
+        ? 'its data takes'
+        : 'the data of this preview, its app and other previews takes';
+    const what = `the app was stopped: ${whose} ${Math.ceil(size)} MiB ${bytesInBucket ? 'in the bucket' : 'on the disk'}, more than the ${this.#maxMb} MiB that are allowed (RUNNER_APP_MAX_MB). The app starts again by itself when the data takes less`;
     if (this.#ceilings.has(id)) return `${what}, or the operator raises the limit`;
     this.#ceilings.set(id, size + this.#graceMb);
-    return `${what}; start it, or deploy another release, to have it delete data: it may then grow by ${this.#graceMb} MiB`;
+    return `${what}. To let it delete data, start it, or deploy another release: the data may then grow by ${this.#graceMb} MiB`;
   }
 
   get #graceMb(): number {
@@ -181,7 +186,7 @@ export class StorageLimits {
     this.#hold(
       most.app,
       'disk',
-      `the app was stopped: the disk of this machine is almost full (${freeMb} MiB free, RUNNER_DISK_FLOOR_MB is ${floorMb}), and of all apps this one wrote most just now, ${Math.ceil(most.growth)} MiB within ${WINDOW_MS / 1000} s or less. It starts again by itself when there is room`,
+      `the app was stopped: the disk of this machine is almost full (${freeMb} MiB free, RUNNER_DISK_FLOOR_MB is ${floorMb}). Of all apps, this one wrote the most: ${Math.ceil(most.growth)} MiB within ${WINDOW_MS / 1000} s or less. It starts again by itself when the disk has enough free space`,
     );
   }
 

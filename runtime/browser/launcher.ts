@@ -111,7 +111,7 @@ async function launch(
       ...[process.execPath, '--max-old-space-size=64', PROGRAM, asked],
     ];
     const environment = { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: '/tmp', LANG: 'C.UTF-8' };
-    if (!browser.isWanted) return 'it is not wanted any more';
+    if (!browser.isWanted) return 'the browser session has ended';
     const job = await startJob(words, { title: 'browser', environment, stdin: 'ignore' });
     browser.job = job;
     if (!browser.isWanted) job.end();

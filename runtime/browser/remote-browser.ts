@@ -6,7 +6,7 @@ import type { Browser } from './session.ts';
 
 export class RemoteBrowser implements Browser {
   readonly connections = 1;
-  readonly silence = 'the browser that RUNNER_BROWSER_URL names gives no connection';
+  readonly silence = 'the browser that RUNNER_BROWSER_URL names accepts no connection';
   readonly #url: URL;
 
   /** @param url of the endpoint, `ws:` or `wss:` */

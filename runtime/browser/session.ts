@@ -119,7 +119,7 @@ export class Session {
     if (client.destroyed) return;
     const { connections } = this.#browser;
     if (this.#appConnections >= connections)
-      throw tooMany(`a browser session may have ${connections} connections`);
+      throw tooMany(`a browser session may have at most ${connections} connections; close one first`);
     this.#appConnections++;
     client.once('close', () => this.#appConnections--);
     this.#used();

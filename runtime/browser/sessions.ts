@@ -109,11 +109,13 @@ export class Sessions {
   #requirePlace(owner: string): void {
     const { all, perOwner } = this.#limits;
     const own = [...this.#known.values()].filter((known) => known.owner === owner).length;
-    if (own >= perOwner) throw tooMany(`an account may have ${perOwner} browser sessions at a time`);
+    if (own >= perOwner)
+      throw tooMany(`an account may have at most ${perOwner} browser sessions at a time; close one first`);
     if (this.#known.size >= all)
-      throw failed(`this Cellar may have ${all} browser sessions at a time; try again`);
+      throw failed(`this Cellar may have at most ${all} browser sessions at a time; try again`);
     const launches = this.#recentLaunches(owner);
-    if (launches.length >= LAUNCHES) throw tooMany(`an account may launch ${LAUNCHES} browsers in a minute`);
+    if (launches.length >= LAUNCHES)
+      throw tooMany(`an account may launch at most ${LAUNCHES} browsers in a minute; try again later`);
     launches.push(Date.now());
     this.#launches.set(owner, launches);
   }

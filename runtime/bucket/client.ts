@@ -45,7 +45,7 @@ export function storeFailure(error: unknown): string {
   const cause = innermostCause(error);
   const { code = '' } = (cause ?? {}) as { code?: unknown };
   return UNKNOWN_AUTHORITY.includes(String(code))
-    ? 'its certificate is of an unknown authority: name the file of that in NODE_EXTRA_CA_CERTS'
+    ? 'its certificate is from an unknown authority: set NODE_EXTRA_CA_CERTS to the file with the certificate of that authority'
     : reason(cause);
 }
 

@@ -56,7 +56,7 @@ export class FolderRemovals {
     } catch (error) {
       // Another host took over the app or preview while this host was frozen.
       if (error instanceof OtherHome) return this.#queries.delete(appId);
-      log('warn', 'the data of a deleted app is still in the bucket; it is tried again in a minute', {
+      log('warn', 'the data of a deleted app is still in the bucket; Cellar tries again in a minute', {
         app: appId,
         error: reason(error),
       });

@@ -95,7 +95,7 @@ export async function claimBucket(place: S3Place, own: BucketOwner, hasData: boo
   if (found.machine !== undefined && found.machine !== own.machine)
     throw new UnusableStore(
       CHECK,
-      'another machine continued this Cellar. To continue it here again, end that one, move this data directory away, and start with an empty one',
+      'another machine continued this Cellar. To continue it here again, stop Cellar on that machine, move this data directory away, and start with an empty one',
     );
   const isComplete = found.several || (found.machine !== undefined && !own.several);
   if (!isComplete || found.proof === undefined) await write(place, own, found.etag);
@@ -155,7 +155,7 @@ async function write(
     .writeIf(OWNER, bytes, etag)
     .catch((error: unknown) => {
       if (error instanceof ChangedObject)
-        throw new UnusableStore(CHECK, 'another Cellar or machine has just taken it');
+        throw new UnusableStore(CHECK, 'another Cellar or machine has just taken the bucket into use');
       throw new UnusableStore(CHECK, reason(error), true);
     });
 }

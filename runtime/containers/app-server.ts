@@ -110,7 +110,7 @@ export class AppServer {
     if (body === null)
       throw new ContainerError(
         413,
-        `the command and environment of a container may have ${MOST_WORDS} bytes`,
+        `the command and environment of a container may have at most ${MOST_WORDS} bytes`,
       );
     // workerd listens at this address for connections of the proxy. Here only `untilClosed` in `container.ts` connects to
     // it.

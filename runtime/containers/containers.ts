@@ -48,7 +48,10 @@ export class Containers {
     const { sockets, addresses } = this.#options;
     const owned = [...this.#opened.values()].filter((each) => each.owner === owner);
     if (owned.length >= MOST_OF_OWNER)
-      throw new ContainerError(429, `the objects of an account may have ${MOST_OF_OWNER} containers`);
+      throw new ContainerError(
+        429,
+        `the objects of an account may have at most ${MOST_OF_OWNER} containers; stop one first`,
+      );
     const number = ++this.#lastNumber;
     const container = new Container({
       app,
@@ -80,29 +83,36 @@ export class Containers {
   requireRoom(container: Container, spec: Spec, imageText: string): void {
     if (!IMAGE_NAME.test(spec.image)) throw new ContainerError(400, 'the name of the image is invalid');
     if (spec.memoryMb > MOST_MEMORY_MB)
-      throw new ContainerError(400, `a container may have ${MOST_MEMORY_MB} MiB`);
-    if (spec.cpu > MOST_CPU) throw new ContainerError(400, `a container may have ${MOST_CPU / 1000} vCPU`);
+      throw new ContainerError(400, `a container may have at most ${MOST_MEMORY_MB} MiB of memory`);
+    if (spec.cpu > MOST_CPU)
+      throw new ContainerError(400, `a container may have at most ${MOST_CPU / 1000} vCPU`);
     const bytes = [...(spec.command ?? []), ...spec.environment].join().length;
     if (bytes > MOST_WORDS)
       throw new ContainerError(
         413,
-        `the command and environment of a container may have ${MOST_WORDS} bytes`,
+        `the command and environment of a container may have at most ${MOST_WORDS} bytes`,
       );
     const others = [...this.#opened.values()].filter((each) => each !== container);
     const { instances } = parseImageText(imageText);
     if (
       others.filter((each) => each.app === container.app && each.imageText === imageText).length >= instances
     )
-      throw new ContainerError(429, `${instances} containers of this class run: see max_instances`);
+      throw new ContainerError(
+        429,
+        `${instances} containers of this class run already: stop one, or raise max_instances`,
+      );
     const { memoryMb } = this.#options;
     const used = (all: Container[]) => all.reduce((sum, each) => sum + each.memoryMb, spec.memoryMb);
     if (used(others) > memoryMb)
-      throw new ContainerError(429, `all containers of this machine may have ${memoryMb} MiB together`);
+      throw new ContainerError(
+        429,
+        `all containers of this machine may have at most ${memoryMb} MiB of memory together; try again later`,
+      );
     const owned = others.filter(({ owner }) => owner === container.owner);
     if (used(owned) > memoryMb / 2)
       throw new ContainerError(
         429,
-        `the containers of an account may have ${memoryMb / 2} MiB together; stop one first`,
+        `the containers of an account may have at most ${memoryMb / 2} MiB of memory together; stop one first`,
       );
   }
 

@@ -150,7 +150,7 @@ export class ContainerLauncher {
   /** Binds a port on 127.0.0.1, which the firewall opens to this app's process only. */
   async #listen(container: number, app: string): Promise<BoundSocket['handle']> {
     if (this.#containers.size >= MOST_CONTAINERS || this.#containers.has(container))
-      throw new EngineError(429, `this machine runs ${MOST_CONTAINERS} containers`);
+      throw new EngineError(429, `this machine runs ${MOST_CONTAINERS} containers already; try again later`);
     const { handle, port } = bindSocket(0, '127.0.0.1');
     this.#containers.set(container, { app, link: null, id: null, port, turn: Promise.resolve() });
     await this.#options.givePort(app, port, true).catch((error: unknown) => {

@@ -58,7 +58,8 @@ export function compile(routes: HostRoutes): Route[] {
 export async function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
   // Does not destroy the request: a destroyed one is no longer read, and blocks its connection.
   const body = await readAtMost(request.iterator({ destroyOnReturn: false }), limitBytes);
-  if (body === null) throw new Refusal(413, 'body_too_large', `a body may have ${limitBytes} bytes`);
+  if (body === null)
+    throw new Refusal(413, 'body_too_large', `the body of the request may have at most ${limitBytes} bytes`);
   return body;
 }
 

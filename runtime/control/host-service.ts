@@ -121,7 +121,7 @@ export function hostService(
     const authorized = timingSafeEqual(digest(request.headers.authorization ?? ''), expected);
     const answer = async () => {
       if (!authorized) throw new Refusal(401, 'unauthorized', 'the HOST secret is missing or wrong');
-      if (!found) throw new Refusal(404, 'route_not_found', `no ${request.method} ${path}`);
+      if (!found) throw new Refusal(404, 'route_not_found', `there is no route ${request.method} ${path}`);
       const words = path.match(found.pattern)!.slice(1);
       const query = new URLSearchParams(search);
       const home = query.get('home');
@@ -151,7 +151,7 @@ async function storeRecord({ bucket }: HostServiceOptions, appId: string): Promi
     throw new Refusal(
       503,
       'host_unavailable',
-      `the bucket does not take the changed record of the app, which is written as soon as it does: ${reason(error)}`,
+      `the app was changed on this host, but its record could not be written to the bucket; Cellar tries again: ${reason(error)}`,
     );
   });
 }

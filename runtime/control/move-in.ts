@@ -41,7 +41,10 @@ export async function moveIn({ directory, runDirectory, trash, signal }: MoveInO
       key: 'control',
       signal,
     });
-    if (rows === null) log('warn', 'the bucket has a newer one already, which stays', { database: name });
+    if (rows === null)
+      log('warn', 'a database of the control plane was not moved: the bucket has a newer one already', {
+        database: name,
+      });
     else log('info', 'a database of the control plane is in the bucket', { database: name, rows });
   }
   // Durable Objects need no copy: the lines of their live streams are in the database. KV has only files with a short life.

@@ -125,7 +125,11 @@ export class Outbox {
             continue;
           }
           if (delay >= RETRY_MAX_MS)
-            log('warn', 'facts wait for the control plane', { error: reason(error) });
+            log(
+              'warn',
+              'changes of apps on this host could not be reported to the control plane; Cellar tries again',
+              { error: reason(error) },
+            );
           await this.#pause(delay);
           delay = Math.min(delay * 2, RETRY_MAX_MS);
         }
@@ -140,12 +144,16 @@ export class Outbox {
   #skip(event: HostEvent, error: unknown): void {
     const app = appOf(event);
     if (!this.#refused.has(app)) {
-      log('error', 'the control plane refuses a fact; it and later ones of its app wait', {
-        app,
-        seq: event.seq,
-        type: event.type,
-        error: reason(error),
-      });
+      log(
+        'error',
+        'the control plane refused a report of a change of an app; this and later reports of the app wait',
+        {
+          app,
+          seq: event.seq,
+          type: event.type,
+          error: reason(error),
+        },
+      );
     }
     this.#refused.add(app);
     this.#waiting.apps.add(app);

@@ -173,7 +173,8 @@ async function deployBranches(
   if (!apps.get(appId)?.wanted.previews?.branches) return [];
   const pushed = branches.filter(({ after }) => after !== NO_SHA);
   const more = pushed.length - PREVIEWS;
-  if (more > 0) say(`One push makes previews of ${PREVIEWS} branches: ${more} more have none.\n`);
+  if (more > 0)
+    say(`One push makes previews of at most ${PREVIEWS} branches: ${more} more branches got none.\n`);
   const deployed = pushed.slice(0, PREVIEWS).map(({ ref, after }) => {
     const made = previews.push(appId, ref, after).then(({ slug, deploy }) => {
       const address = urlOf(slug);

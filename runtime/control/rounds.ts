@@ -50,7 +50,9 @@ export class PeriodicJobs {
     this.#every(TICK_MS, tick);
     if (sweepEveryMs === null) return;
     this.#every(sweepEveryMs, () => {
-      sweep().catch((error: unknown) => log('warn', 'the sweep failed', { error: reason(error) }));
+      sweep().catch((error: unknown) =>
+        log('warn', 'unused apps could not be put to sleep', { error: reason(error) }),
+      );
     });
   }
 
@@ -65,7 +67,9 @@ export class PeriodicJobs {
       forgetDeleted();
       void removeFolders();
       void this.storeReleases();
-      emptyTrash(trash).catch((error: unknown) => log('warn', 'trash stays', { error: reason(error) }));
+      emptyTrash(trash).catch((error: unknown) =>
+        log('warn', 'the trash could not be emptied; Cellar tries again', { error: reason(error) }),
+      );
     });
     if (removeAbandoned === null) return;
     this.#every(ABANDONED_EVERY_MS, () => {
@@ -74,16 +78,20 @@ export class PeriodicJobs {
   }
 
   async #tidyControlPlane(): Promise<void> {
-    const again = 'it is tried again in a minute';
+    const again = 'Cellar tries again in a minute';
     await Promise.all([
       this.#call('/internal/domains', {}, `pending hostnames were not looked up; ${again}`),
-      this.#call('/internal/prune', {}, `old records stay; ${again}`),
+      this.#call('/internal/prune', {}, `old records could not be removed; ${again}`),
     ]);
   }
 
   /** Makes the control plane reconcile its state with the host's. Resolves when that has succeeded or failed. */
   reconcile(): Promise<void> {
-    const done = this.#call('/internal/reconcile', {}, 'reconcile failed; it is tried again in a minute');
+    const done = this.#call(
+      '/internal/reconcile',
+      {},
+      'the state of apps could not be reconciled with the control plane; Cellar tries again in a minute',
+    );
     this.#reconciling = Promise.all([this.#reconciling, done]).then(() => {});
     return done;
   }
@@ -93,7 +101,7 @@ export class PeriodicJobs {
     try {
       await this.#options.storeReleases();
     } catch (error) {
-      log('warn', 'releases are not in the bucket yet; it is tried again in a minute', {
+      log('warn', 'releases could not be stored in the bucket; Cellar tries again in a minute', {
         error: reason(error),
       });
     }

@@ -34,7 +34,7 @@ export async function runQueries(
     limitBytes,
     signal: AbortSignal.timeout(REQUEST_MS),
   });
-  if (text === null) throw new Error('a database of the control plane answered too much');
+  if (text === null) throw new Error('the answer of a database of the control plane is too large');
   const answer = JSON.parse(text) as { results: Record<string, unknown>[] }[] | { error: string };
   if (status === 200 && Array.isArray(answer)) return answer;
   throw new Error(`a database of the control plane refused: ${'error' in answer ? answer.error : text}`);

@@ -10,19 +10,19 @@ export const UNKNOWN_HOST: OwnRefusal = {
   status: 403,
   code: 'forbidden',
   detail:
-    'An app that is being developed answers at localhost, at names below it, and at 127.0.0.1 and [::1] alone: any other name could be a page of somebody else that leads here.',
+    '`cellar dev` answers only at localhost, at names below it, and at 127.0.0.1 and [::1]: a page of somebody else could use any other name to reach the app.',
 };
 
 export const NO_DEBUGGER: OwnRefusal = {
   status: 403,
   code: 'forbidden',
-  detail: 'A debugger comes here from this machine, and no page of a website may.',
+  detail: 'Only a debugger on this machine may connect here. Pages of websites may not.',
 };
 
 export const NOT_YET: OwnRefusal = {
   status: 503,
   code: 'app_unavailable',
-  detail: 'Nothing of the app runs yet.',
+  detail: 'The app has not started yet; the terminal of `cellar dev` says why.',
 };
 
 /** Whether a request's `Origin` is one of a debugger: none, or that of the browser's developer tools. */
@@ -51,7 +51,7 @@ export function failurePage(failure: string): {
     headers: { 'content-type': 'text/html; charset=utf-8', 'cache-control': 'no-store' },
     body: `<!doctype html><meta charset="utf-8"><meta name="color-scheme" content="light dark"><title>The build failed</title>
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:56rem;margin:8vh auto;padding:0 1rem}pre{white-space:pre-wrap;overflow-wrap:anywhere}</style>
-<h1>Nothing serves yet</h1><pre>${escapeHtml(failure)}</pre><p>Save a mended version: this page loads again by itself.</p><script>${script}</script>
+<h1>The app has not started</h1><pre>${escapeHtml(failure)}</pre><p>Correct the error and save: this page loads again by itself.</p><script>${script}</script>
 `,
   };
 }

@@ -189,7 +189,7 @@ export class Dev {
     const from = performance.now();
     this.#reloads = await Reloads.start(
       join(this.#paths.root, RELOADS),
-      () => this.#versions.failure ?? 'Load the page again: the app serves now.',
+      () => this.#versions.failure ?? 'The app runs now: load the page again.',
     );
     this.#emails = await Emails.start({
       sockets: { asked: join(this.#paths.root, EMAILS.asked), app: join(this.#paths.root, EMAILS.app) },
@@ -216,10 +216,12 @@ export class Dev {
     const state =
       this.#versions.failure === null
         ? `after ${took(performance.now() - from)}`
-        : 'serves as soon as a save mends this, and says what is wrong until then';
-    this.#terminal.say(`${url} ${state}; Ctrl-C ends it; the app's storage stays in .cellar/`, 'bold');
+        : 'shows the error above until a saved change corrects it';
+    this.#terminal.say(`${url} ${state}; Ctrl-C stops the app; its storage stays in .cellar/`, 'bold');
     if (inspector !== null)
-      this.#terminal.say(`a debugger finds it at 127.0.0.1:${inspector} (chrome://inspect, or your editor)`);
+      this.#terminal.say(
+        `a debugger can connect to 127.0.0.1:${inspector} (chrome://inspect, or your editor)`,
+      );
     return url;
   }
 

@@ -36,7 +36,7 @@ export function claimFolder(paths: Layout): () => void {
     throw new Error(
       reason(error).replace(
         /^.* belongs to another Cellar, process (\d+).*$/,
-        'another `cellar dev`, process $1, has this folder: end it first',
+        'another `cellar dev`, process $1, uses this folder: stop it first',
       ),
     );
   }

@@ -15,6 +15,7 @@ export async function runCron(fleet: Fleet, { searchParams }: URL): Promise<Loca
   const ran = await fleet.withCell('a run of a cron', (cell) => askCron(cell, cron));
   if ('failed' in ran) return plainAnswer(409, ran.failed);
   const { outcome, duration_ms, error } = ran.done;
-  if (outcome === 'running') return plainAnswer(202, 'It goes on.');
+  if (outcome === 'running')
+    return plainAnswer(202, 'The cron still runs; its output appears in the terminal of `cellar dev`.');
   return plainAnswer(outcome === 'ok' ? 200 : 500, `${error ?? outcome} (${duration_ms} ms)`);
 }

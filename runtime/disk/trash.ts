@@ -102,6 +102,6 @@ async function removeTrash(trash: string, name: string): Promise<void> {
     if (!isBegun) renameSync(join(trash, name), place);
     await removeTree(place);
   } catch (error) {
-    log('warn', 'trash stays', { name, error: reason(error) });
+    log('warn', 'a folder in the trash could not be removed', { name, error: reason(error) });
   }
 }

@@ -99,7 +99,7 @@ export class Connections implements Iterable<Connection> {
       left -= bytes;
       logRarely(
         'warn',
-        'clients send more than is read: the connections of the client that sends most are closed',
+        'requests use too much memory: the connections of the client that has sent the most unread data are closed',
         {
           of: cutAddress(own[0]!.peer),
         },

@@ -116,7 +116,7 @@ export class Router {
       if ('refusal' in answer) exchange.refuse(answer.refusal);
       else exchange.answer(answer);
     } catch (error) {
-      log('error', 'the gateway could not make an answer of its own', {
+      log('error', 'the response to a request could not be made', {
         host: exchange.head.host,
         reason: messageOf(error),
       });

@@ -105,7 +105,11 @@ export function updateOfMain({ sha, before }: MadeCommit): RefUpdate {
 }
 
 function conflict(tip: string | null): Refusal {
-  return new Refusal(409, 'commit_conflict', `main is at ${tip ?? 'no commit yet'}`);
+  return new Refusal(
+    409,
+    'commit_conflict',
+    `main has changed: ${tip === null ? 'it has no commit' : `its commit is ${tip} now`}; read the files again, then commit again`,
+  );
 }
 
 async function readFiles(repository: string, tip: string | null): Promise<Map<string, File>> {
@@ -133,7 +137,7 @@ function changeFiles(before: Map<string, File>, changes: FileChange[]): Map<stri
 
 function requireRegular(path: string, file: File | undefined): void {
   if (file === undefined) throw new Refusal(404, 'path_not_found', `main has no file ${path}`);
-  if (file.sha === null) throw invalid(`more than one change is to ${path}`);
+  if (file.sha === null) throw invalid(`the commit has more than one change of ${path}; keep one`);
   if (!REGULAR.includes(file.mode)) throw invalid(`no regular file: ${path}`);
 }
 

@@ -73,7 +73,7 @@ export async function serveGit(
     if (resourceErrorCode(error) === null) return fail(error as Error);
     log('warn', 'git was refused', { repository: git.repository, error: reason(error) });
     response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8', 'retry-after': '5' });
-    response.end('Too much is being started here at this moment. Try again in a few seconds.\n');
+    response.end('Cellar is starting too many processes at this moment. Try again in a few seconds.\n');
     return;
   }
   let hasEnded = false;
@@ -259,6 +259,10 @@ function collectErrors(errors: Readable, git: GitRequest): void {
   });
   errors.on('end', () => {
     if (text !== '')
-      log('warn', 'git said', { repository: git.repository, service: git.service, text: text.trim() });
+      log('warn', 'git printed errors', {
+        repository: git.repository,
+        service: git.service,
+        text: text.trim(),
+      });
   });
 }

@@ -175,7 +175,7 @@ export async function diffCommits(repository: string, from: string | null, to: s
     limitBytes: LISTING_BYTES,
     longer: 'cut',
   });
-  if (listing.cut) throw tooMany('what differs');
+  if (listing.cut) throw tooMany('the difference');
   const text = await runGit(repository, [...words, '--patch', ...trees], {
     limitBytes: DIFF_LIMIT_BYTES,
     longer: 'cut',

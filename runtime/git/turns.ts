@@ -38,5 +38,5 @@ export class GitTurns {
 
 function refuse(response: ServerResponse, message: string): void {
   response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8', 'retry-after': '5' });
-  response.end(`Cellar does not take this now: ${message}.\n`);
+  response.end(`Cellar cannot handle this push or fetch now: ${message}.\n`);
 }

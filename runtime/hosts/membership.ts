@@ -128,7 +128,11 @@ export class Membership {
       .then(
         (answer) => this.#options.homes.take(answer),
         (error: unknown) =>
-          log('warn', 'the apps of this host may not have moved to other hosts', { error: reason(error) }),
+          log(
+            'warn',
+            'the control plane may not know that this host stops, so its apps may start late on other hosts',
+            { error: reason(error) },
+          ),
       )
       .finally(() => moved.abort());
   }
@@ -178,7 +182,7 @@ export class Membership {
       } catch (error) {
         const isFinal = isRefusal(error) && !this.#hasJoined;
         if (!this.#closing.signal.aborted && !isFinal)
-          logRarely('warn', 'the control plane did not answer the report of this host; it is tried again', {
+          logRarely('warn', 'the control plane did not answer the report of this host; Cellar tries again', {
             error: reason(error),
           });
         return error;
@@ -228,7 +232,7 @@ export class Membership {
   #isCutOff(): void {
     log(
       'error',
-      'this host does not reach the control plane: its apps in the bucket end, because others may run them',
+      'this host does not reach the control plane: its apps in the bucket are stopped here, because other hosts may run them',
     );
     this.#isLost = true;
     this.#options.gate.shut();

@@ -55,7 +55,7 @@ export class MovedAway {
     const route = this.#newHome(id);
     if (route === null) return;
     await this.#apps.departures.handOver(id, route.home, route.generation).catch((error: unknown) =>
-      log('warn', 'an app that has another home now is still here', {
+      log('warn', 'an app that moved to another host could not be removed from this host', {
         app: route.slug,
         error: reason(error),
       }),

@@ -146,7 +146,8 @@ export class Peer {
     sent.on('error', () => {});
     const [answer] = (await once(sent.end(), 'response')) as [IncomingMessage];
     const body = await readAtMost(answer, limitBytes);
-    if (answer.statusCode !== 200 || body === null) throw new Error(`the host ${this.name} does not say`);
+    if (answer.statusCode !== 200 || body === null)
+      throw new Error(`the host ${this.name} did not answer with the expected response`);
     return { body: body.toString('utf8'), headers: answer.headers };
   }
 

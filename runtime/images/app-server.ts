@@ -39,7 +39,7 @@ export class AppServer {
 
   private constructor(shared: Shared) {
     this.#shared = shared;
-    const tooMany = `an app may make ${CALLS} calls at a time`;
+    const tooMany = `an app may make at most ${CALLS} calls of the images service at a time`;
     this.#calls = new AppCalls(shared, { atOnce: CALLS, tooMany, noCapacity, refuse });
   }
 
@@ -71,7 +71,7 @@ function bodyOf(request: IncomingMessage, pathname: string, held: ReservedMemory
     throw invalidOptions(`${pathname} is not available: only info() and input()`);
   return bytesOf(request, {
     bytes: REQUEST_BYTES,
-    tooLarge: () => tooLarge(`the images of a call may have ${REQUEST_BYTES} bytes`),
+    tooLarge: () => tooLarge(`the images of a call may have at most ${REQUEST_BYTES} bytes`),
     held,
   });
 }

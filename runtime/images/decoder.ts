@@ -60,7 +60,9 @@ export async function openImage(
 /** @throws {ImagesError} when an image of this size is too large to decode */
 export function requirePixels({ width, height }: Size, frames = 1): void {
   if (width * height * frames > MAX_PIXELS)
-    throw tooManyPixels(`an image may have ${MAX_PIXELS / 1_000_000} megapixels, all frames together`);
+    throw tooManyPixels(
+      `an image may have at most ${MAX_PIXELS / 1_000_000} megapixels, all frames together`,
+    );
 }
 
 /** Waits for an operation of sharp. @throws {ImagesError} in place of its errors */
@@ -71,7 +73,7 @@ export async function guarded<T>(operation: Promise<T>): Promise<T> {
     if (error instanceof ImagesError) throw error;
     const { message } = error as Error;
     if (/pixel limit/.test(message)) requirePixels({ width: MAX_PIXELS, height: 2 });
-    if (/timeout/.test(message)) throw timedOut(`an operation may take ${OPERATION_S} seconds`);
+    if (/timeout/.test(message)) throw timedOut(`an operation may take at most ${OPERATION_S} seconds`);
     throw failed('the image is damaged, or cannot be processed with these options');
   }
 }

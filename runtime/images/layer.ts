@@ -100,7 +100,7 @@ export class Layer {
       top + kept.height > this.#size.height
     )
       throw invalidOptions(
-        `transform(): trim: the image has ${this.#size.width} × ${this.#size.height} pixels`,
+        `transform(): trim: the area must lie within the ${this.#size.width} × ${this.#size.height} pixels of the image`,
       );
     this.#image.extract(kept);
     await this.#settle();
@@ -130,7 +130,7 @@ export class Layer {
     const { top = width, bottom = width, left = width, right = width } = sides;
     const size = { width: this.#size.width + left + right, height: this.#size.height + top + bottom };
     if (Math.max(size.width, size.height) > MAX_SIDE)
-      throw invalidOptions(`transform(): border: a result may have ${MAX_SIDE} pixels a side`);
+      throw invalidOptions(`transform(): border: a result may have at most ${MAX_SIDE} pixels a side`);
     requirePixels(size);
     this.#image.extend({ top, bottom, left, right, background: color });
     this.#size = size;

@@ -67,7 +67,7 @@ export const Transform = z.object({
   contrast: optional(z.number().min(0).max(100)),
   saturation: optional(z.number().min(0).max(100)),
   gamma: optional(z.number().min(0).max(100)),
-  segment: optional(z.never('no model removes backgrounds here; leave it out')),
+  segment: optional(z.never('this Cellar cannot remove backgrounds; leave "segment" out')),
 });
 export type Transform = z.output<typeof Transform>;
 
@@ -85,7 +85,9 @@ export const Draw = z.object({
 export type Draw = z.output<typeof Draw>;
 
 /** The operations of a call, in order: each a `Draw` or a `Transform`. */
-export const Steps = z.array(z.looseObject({})).max(MAX_STEPS, `one call may have ${MAX_STEPS} operations`);
+export const Steps = z
+  .array(z.looseObject({}))
+  .max(MAX_STEPS, `one call may have at most ${MAX_STEPS} operations`);
 
 /** The result that an app asks for. Form fields are text. */
 export const Output = z.object({

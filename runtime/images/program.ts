@@ -15,7 +15,7 @@ const BUDGET_BYTES = 256 * 2 ** 20;
 
 serviceOptions();
 const budget = new Budget(BUDGET_BYTES, (limit) =>
-  noCapacity(`images under way may have ${limit}; try again`),
+  noCapacity(`images under way may take at most ${limit}; try again`),
 );
 const queue = new FairQueue(CALLS);
 

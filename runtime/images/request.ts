@@ -59,9 +59,9 @@ function hasMore(body: Buffer, text: string, most: number): boolean {
 }
 
 const noForm = () => invalidOptions('the request is not a form of the images binding');
-const tooManyDrawn = () => invalidOptions(`one call may draw ${MAX_DRAWN} images`);
+const tooManyDrawn = () => invalidOptions(`one call may draw at most ${MAX_DRAWN} images`);
 const tooManyParts = () =>
-  invalidOptions(`the form has more than ${MAX_PARTS} parts: one call may draw ${MAX_DRAWN} images`);
+  invalidOptions(`the form has more than ${MAX_PARTS} parts: one call may draw at most ${MAX_DRAWN} images`);
 
 /** Returns the image of a call. @throws {ImagesError} without an image, or when the call draws text */
 export async function imageOf(form: FormData): Promise<Buffer> {
@@ -104,7 +104,7 @@ async function bytesOf(part: Field): Promise<Buffer> {
 /** Returns the parsed JSON of a field of a form. @throws {ImagesError} when the field is missing, no JSON, or too long */
 export function jsonOf(text: Field): unknown {
   if (typeof text !== 'string' || text.length > STEPS_LENGTH)
-    throw invalidOptions(`the operations may have ${STEPS_LENGTH} characters`);
+    throw invalidOptions(`the operations may have at most ${STEPS_LENGTH} characters`);
   try {
     return JSON.parse(text);
   } catch {

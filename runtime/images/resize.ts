@@ -27,7 +27,7 @@ export function sizeAfter(from: Size, { width, height, fit = 'scale-down' }: Tra
     ? { width: Math.min(to.width, from.width), height: Math.min(to.height, from.height) }
     : to;
   if (Math.max(size.width, size.height) > MAX_SIDE)
-    throw invalidOptions(`a result may have ${MAX_SIDE} pixels a side`);
+    throw invalidOptions(`a result may have at most ${MAX_SIDE} pixels a side`);
   requirePixels(size, frames);
   return size;
 }

@@ -54,7 +54,7 @@ export async function transformed({
   let output = asked;
   const end = performance.now() + CALL_MS;
   const requireTime = () => {
-    if (performance.now() > end) throw timedOut(`a call may take ${CALL_MS / 1_000} seconds`);
+    if (performance.now() > end) throw timedOut(`a call may take at most ${CALL_MS / 1_000} seconds`);
   };
   const keepsFrames =
     isAnimatedFormat(output) && steps.every((step) => isForFrames(step)) && steps.length < 2;
@@ -88,7 +88,9 @@ export async function transformed({
 function requireTotal(layers: Layer[]): void {
   const pixels = layers.reduce((sum, layer) => sum + (layer?.pixels ?? 0), 0);
   if (pixels > MAX_PIXELS)
-    throw tooManyPixels(`the images of a call may have ${MAX_PIXELS / 1_000_000} megapixels together`);
+    throw tooManyPixels(
+      `the images of a call may have at most ${MAX_PIXELS / 1_000_000} megapixels together`,
+    );
 }
 
 /** Whether a result takes too long to encode. */
@@ -100,7 +102,7 @@ function isSlow({ framePixels }: Layer, { output_format: format }: Output): bool
 function requireFast(layer: Layer, output: Output): void {
   if (!isSlow(layer, output)) return;
   const slow = SLOW[output.output_format]!;
-  const limit = `${slow.name} may have ${slow.pixels / 1_000_000} megapixels`;
+  const limit = `${slow.name} may have at most ${slow.pixels / 1_000_000} megapixels`;
   throw invalidOptions(`output(): format: ${limit}; make the image smaller, or choose image/webp`);
 }
 

@@ -59,7 +59,7 @@ export class AppServer {
   private constructor(options: MailServiceOptions, shared: Shared) {
     this.#options = options;
     this.#shared = shared;
-    const tooMany = `An app may send ${AT_ONCE} e-mails at a time.`;
+    const tooMany = `An app may send at most ${AT_ONCE} e-mails at a time.`;
     this.#calls = new AppCalls(shared, { atOnce: AT_ONCE, tooMany, noCapacity: rateExceeded, refuse });
   }
 
@@ -85,7 +85,7 @@ export class AppServer {
     const binding = request.headers[BINDING_HEADER];
     if (request.method !== 'POST' || typeof binding !== 'string') throw invalid('Only send() is supported.');
     const restrictions = readBindingHeader(binding);
-    const tooMuch = () => tooLarge(`An e-mail may have ${MESSAGE_BYTES} bytes.`);
+    const tooMuch = () => tooLarge(`An e-mail may have at most ${MESSAGE_BYTES} bytes.`);
     const text = await bodyOf(request, { bytes: ASKED_BYTES, tooLarge: tooMuch, held });
     if (!held.take(COPIES * text.length)) held.check();
     const message = await messageOf(parsed(text), restrictions.destination_address);
@@ -122,7 +122,7 @@ export class AppServer {
       if (error instanceof QueueFull) throw rateExceeded(`The e-mail was not sent: ${error.message}.`);
       if (hasBegun || !late.aborted) throw error;
       throw rateExceeded(
-        `The e-mail was not sent: it waited ${DEADLINE_MS / 1000} s for others of the account.`,
+        `The e-mail was not sent: it waited ${DEADLINE_MS / 1000} s for other e-mails of the account.`,
       );
     }
   }

@@ -29,7 +29,7 @@ const OTHERS =
 export function customHeaders(headers: Record<string, string>): Record<string, string> {
   const all = Object.entries(headers);
   if (all.length > MOST)
-    throw headersTooMany(`An e-mail may have ${MOST} headers of its own, not ${all.length}.`);
+    throw headersTooMany(`An e-mail may have at most ${MOST} headers of its own, not ${all.length}.`);
   let bytes = 0;
   for (const [name, value] of all) {
     const shown = JSON.stringify(cutText(name, NAME_BYTES));
@@ -46,6 +46,7 @@ export function customHeaders(headers: Record<string, string>): Record<string, s
       throw headerInvalid(`The value of ${shown} may have at most ${VALUE_BYTES} bytes.`);
     bytes += name.length + size;
   }
-  if (bytes > ALL_BYTES) throw headersTooLarge(`The headers of an e-mail may have ${ALL_BYTES} bytes.`);
+  if (bytes > ALL_BYTES)
+    throw headersTooLarge(`The headers of an e-mail may have at most ${ALL_BYTES} bytes.`);
   return headers;
 }

@@ -33,7 +33,7 @@ export class Mailer {
    */
   async send(mail: Mail, owner: string): Promise<string | null> {
     if (this.#server === null) return 'no mail server is set (RUNNER_SMTP_URL)';
-    if (!isAddress(mail.to)) return 'the e-mail address cannot be sent to';
+    if (!isAddress(mail.to)) return 'the e-mail address is not valid';
     const server = this.#server;
     const deadline = AbortSignal.timeout(this.#deadlineMs);
     const signal = AbortSignal.any([deadline, this.#ending.signal]);

@@ -87,7 +87,7 @@ export async function messageOf(asked: unknown, destination: string | undefined)
   if (message.to.length === 0) throw missing('to');
   if (message.to.length > RECIPIENTS)
     throw tooManyRecipients(
-      `An e-mail may go to ${RECIPIENTS} recipients, in "to", "cc" and "bcc" together, not to ${message.to.length}.`,
+      `An e-mail may go to at most ${RECIPIENTS} recipients, in "to", "cc" and "bcc" together, not to ${message.to.length}.`,
     );
   requireSize(message.raw.length);
   return message;
@@ -96,7 +96,7 @@ export async function messageOf(asked: unknown, destination: string | undefined)
 /** Checks the size of an e-mail. @param bytes its size, or a lower bound of it @throws {MailError} when it is too large */
 function requireSize(bytes: number): void {
   if (bytes > MESSAGE_BYTES)
-    throw tooLarge(`An e-mail may have ${MESSAGE_BYTES} bytes; this one has ${bytes}.`);
+    throw tooLarge(`An e-mail may have at most ${MESSAGE_BYTES} bytes; this one has ${bytes}.`);
 }
 
 function fromRaw(asked: unknown, destination: string | undefined): Message {

@@ -13,7 +13,7 @@ const BUDGET_BYTES = 256 * 2 ** 20;
 
 const options = serviceOptions<MailServiceOptions>();
 const budget = new Budget(BUDGET_BYTES, (limit) =>
-  rateExceeded(`E-mails under way may take ${limit} in memory; try again.`),
+  rateExceeded(`E-mails under way may take at most ${limit}; try again.`),
 );
 const queue = new FairQueue(E_MAILS);
 

@@ -13,9 +13,11 @@ export class Rates {
   /** Counts recipients. @throws {MailError} when they exceed the limit of the day or the minute; then counts none */
   take(recipients: number, now = Date.now()): void {
     if (!this.#day.hasRoom(recipients, now))
-      throw dailyExceeded(`An app may send ${PER_DAY} e-mails a day; each recipient counts as one.`);
+      throw dailyExceeded(`An app may send at most ${PER_DAY} e-mails a day; each recipient counts as one.`);
     if (!this.#minute.hasRoom(recipients, now))
-      throw rateExceeded(`An app may send ${PER_MINUTE} e-mails a minute; each recipient counts as one.`);
+      throw rateExceeded(
+        `An app may send at most ${PER_MINUTE} e-mails a minute; each recipient counts as one.`,
+      );
     this.#day.count += recipients;
     this.#minute.count += recipients;
   }

@@ -22,7 +22,7 @@ export function rawMessage(bytes: Buffer, from: string): { raw: Buffer; id: stri
   const text = bytes.toString('latin1').replace(/\r\n?|\n/g, CRLF);
   const end = text.indexOf(CRLF + CRLF);
   if (end === -1) throw invalid('The raw e-mail has no empty line after its head.');
-  if (end > HEAD_BYTES) throw invalid(`The head of a raw e-mail may have ${HEAD_BYTES} bytes.`);
+  if (end > HEAD_BYTES) throw invalid(`The head of a raw e-mail may have at most ${HEAD_BYTES} bytes.`);
   const fields = text
     .slice(0, end)
     .split(/\r\n(?![ \t])/)
@@ -31,11 +31,11 @@ export function rawMessage(bytes: Buffer, from: string): { raw: Buffer; id: stri
   const foreign = fields.find(({ name }) => SERVERS_OWN.test(name));
   if (foreign) throw headerNotAllowed(`The raw e-mail may not have the header ${foreign.name}.`);
   if (named('from').length !== 1) throw invalid('The raw e-mail needs one From header.');
-  if (named('sender').length > 1) throw invalid('The raw e-mail may have one Sender header.');
+  if (named('sender').length > 1) throw invalid('The raw e-mail may have at most one Sender header.');
   for (const { value, name } of [...named('from'), ...named('sender')])
     if (!isOnly(value, from))
       throw senderNotVerified(`The ${name} header of the raw e-mail must name only its sender, ${from}.`);
-  if (named('message-id').length > 1) throw invalid('The raw e-mail may have one Message-ID header.');
+  if (named('message-id').length > 1) throw invalid('The raw e-mail may have at most one Message-ID header.');
   const [given] = named('message-id');
   const id = given?.value ?? `<${randomUUID()}@${domainOf(from)}>`;
   if (!/^<[\x21-\x3b=?-\x7e]{1,250}>$/.test(id))

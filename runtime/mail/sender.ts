@@ -6,6 +6,6 @@ import { senderNotVerified } from './errors.ts';
 export function requireSender(senders: Senders, from: string): void {
   if (!mayBeSender(senders, from))
     throw senderNotVerified(
-      `Apps may not send from ${from} here. The operator of this Cellar names domains and addresses that they may with RUNNER_SMTP_APP_SENDERS.`,
+      `Apps may not send from ${from} here. The operator of this Cellar names the domains and addresses from which apps may send with RUNNER_SMTP_APP_SENDERS.`,
     );
 }

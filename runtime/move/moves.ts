@@ -153,10 +153,14 @@ export class Moves {
     for (const each of family)
       if (buckets.has(each))
         await buckets.usage(each).catch((error: unknown) =>
-          log('warn', 'R2 objects of a moved app move when they are used', {
-            app: each,
-            error: reason(error),
-          }),
+          log(
+            'warn',
+            'R2 objects of a moved app could not be moved yet; Cellar moves them when they are used',
+            {
+              app: each,
+              error: reason(error),
+            },
+          ),
         );
     return plan;
   }

@@ -75,7 +75,7 @@ export class Previews {
     if (performance.now() - this.#lookedAt < LOOK_MS) return;
     this.#lookedAt = performance.now();
     this.expire(now).catch((error: unknown) =>
-      log('warn', 'a preview could not be removed; it is tried again', { error: reason(error) }),
+      log('warn', 'a preview could not be removed; Cellar tries again', { error: reason(error) }),
     );
   }
 

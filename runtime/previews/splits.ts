@@ -118,7 +118,7 @@ export class Splits {
   async #remove({ id, parentId, name }: PreviewRow): Promise<void> {
     this.#busy.add(id);
     await this.#options.previews.delete(parentId, name).catch((error: unknown) =>
-      logRarely('warn', 'a second version could not be removed; it is tried again', {
+      logRarely('warn', 'a second version could not be removed; Cellar tries again', {
         preview: name,
         error: reason(error),
       }),

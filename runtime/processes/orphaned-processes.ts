@@ -67,7 +67,10 @@ export function stillRunningMessage(pids: number[]): string {
 /** Ends every process of an app's user and waits until they are gone, 20 s at most. Logs those that remain. */
 export async function endProcessesOf(user: User): Promise<void> {
   await endProcesses(user, null).catch((error: unknown) =>
-    log('warn', "an app's user still runs something", { uid: user.uid, error: reason(error) }),
+    log('warn', 'processes of the user of an app could not be ended', {
+      uid: user.uid,
+      error: reason(error),
+    }),
   );
 }
 

@@ -101,7 +101,9 @@ export class Spawner {
       rmSync(this.#path, { force: true });
       // The job of the lost stream fails after `STREAMS_S`.
       this.#server.on('error', (error) =>
-        log('warn', 'a stream of a child process was lost', { error: reason(error) }),
+        log('warn', 'the input or output of a child process could not be connected', {
+          error: reason(error),
+        }),
       );
       this.#server.listen(this.#path, BACKLOG);
       await once(this.#server, 'listening');
@@ -130,7 +132,7 @@ export class Spawner {
     if (this.#closed) return child.end();
     createInterface({ input: child.stdout }).on('line', (line) => this.#hear(JSON.parse(line) as JobReply));
     child.stderr.on('data', (text: Buffer) =>
-      log('warn', 'the spawner said', { text: text.toString('utf8') }),
+      log('warn', 'the process that starts children printed errors', { text: text.toString('utf8') }),
     );
     child.keepHost(false);
     this.#child = child;
@@ -169,7 +171,7 @@ export class Spawner {
     const child = this.#child;
     if (child === null || (isUrgent && this.#starting.size >= BEFORE_URGENT)) return null;
     if (this.#starting.size >= WAITING_LIMIT) {
-      const message = `${WAITING_LIMIT} others wait to be started already; try again in a few seconds`;
+      const message = `${WAITING_LIMIT} other processes wait to be started already; try again in a few seconds`;
       throw Object.assign(new Error(message), { code: 'EAGAIN' });
     }
     const id = ++this.#lastId;

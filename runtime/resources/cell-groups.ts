@@ -81,7 +81,9 @@ export class CellGroups {
     this.#members.set(pid, { group, killed });
     killed
       .catch((error: unknown) =>
-        logRarely('warn', 'the memory of an app is limited by measuring alone', { error: reason(error) }),
+        logRarely('warn', 'an app has no control group: its memory limit is enforced only by measuring', {
+          error: reason(error),
+        }),
       )
       .then(async () => {
         this.#members.delete(pid);

@@ -102,7 +102,7 @@ export class Jobs {
         throw new Error(
           `the process of snapshots took longer than ${DEADLINE_MS / 3_600_000} hours and was ended`,
         );
-      throw new Error(`the process of snapshots ended: ${errors.trim() || 'without a word'}`);
+      throw new Error(`the process of snapshots ended: ${errors.trim() || 'without an error message'}`);
     } finally {
       clearTimeout(deadline);
       signal.removeEventListener('abort', end);

@@ -17,6 +17,6 @@ export function endOddAnswers(call: ClientRequest, onSwitch: (status: number) =>
   });
   let interim = 0;
   call.on('information', () => {
-    if (++interim > INTERIM_MOST) call.destroy(new Error('it sent too many interim answers'));
+    if (++interim > INTERIM_MOST) call.destroy(new Error('it sent too many interim responses (1xx)'));
   });
 }

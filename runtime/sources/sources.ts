@@ -262,7 +262,7 @@ export class Sources {
           throw new Refusal(
             409,
             'commit_conflict',
-            'the connection was removed, or leads elsewhere now; sync again',
+            'the connection to the repository was removed or changed meanwhile; sync again',
           );
         sha = fetched.sha;
         this.#pin(row, fetched.knownHosts);

@@ -33,7 +33,7 @@ export async function loadNeeded(
   if (isTooMuch)
     throw new ReadingRefused(
       'answer_too_large',
-      `this reads more than ${MOST_LISTED} objects from the bucket, and no more are read at once`,
+      `the read needs more than ${MOST_LISTED} objects from the bucket; at most ${MOST_LISTED} are read at once`,
     );
   const body = JSON.stringify({ objects: ids, value: value ?? null });
   const request = { method: 'POST', body, limitBytes: ANSWER_BYTES, signal };

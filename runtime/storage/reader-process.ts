@@ -85,7 +85,7 @@ export class ReaderProcess {
       throw new Error('the answer has no valid size');
     const pieces: Buffer[] = [];
     for await (const piece of this.#output.bytes(size)) pieces.push(piece);
-    if (this.#hasMore) throw new Error('it says more than it announced');
+    if (this.#hasMore) throw new Error('the answer is longer than announced');
     return { bytes: Buffer.concat(pieces), refused: refused === true };
   }
 }

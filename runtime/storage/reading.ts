@@ -112,7 +112,13 @@ export class StorageReaders {
     signal?.addEventListener('abort', leave);
     const deadline = setTimeout(() => {
       const seconds = this.#deadlineMs / 1000;
-      giveUp(asking, new ReadingRefused('query_timeout', `it took longer than ${seconds} s and was ended`));
+      giveUp(
+        asking,
+        new ReadingRefused(
+          'query_timeout',
+          `the read of the storage took longer than ${seconds} s and was ended`,
+        ),
+      );
     }, this.#deadlineMs);
     try {
       const { bytes, refused } = await this.#answer(appId, user, question, asking, settled);
@@ -122,7 +128,7 @@ export class StorageReaders {
       if (!(error instanceof ReaderEnded)) throw error;
       throw new ReadingRefused(
         'storage_unreadable',
-        'it needs more memory than a reading may use, or its files are damaged',
+        'the read needs too much memory, or the files of the storage are damaged',
       );
     } finally {
       clearTimeout(deadline);

@@ -19,7 +19,7 @@ const DATABASE_ANSWER_BYTES = 11 * 1024 * 1024;
 const LIMITS = { name: 'SQL requests', running: 8, runningPerOwner: 4, waitingPerOwner: 100 };
 const queue = new FairQueue(LIMITS);
 
-const ENDED = "the app's process ended before it had answered; look whether the write was carried out";
+const ENDED = "the app's process ended before it had answered; check whether the write was done";
 
 interface Writing {
   apps: Apps;

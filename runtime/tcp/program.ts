@@ -28,7 +28,7 @@ async function listen({ ports: { first, last }, isLocal, socket }: Setup): Promi
     try {
       await once(server, 'listening');
     } catch (error) {
-      log('error', 'a port of RUNNER_TCP_PORTS cannot be had', { port, error: reason(error) });
+      log('error', 'a port of RUNNER_TCP_PORTS cannot be opened', { port, error: reason(error) });
     }
   }
   process.send?.({ type: 'listening' });
@@ -38,5 +38,5 @@ async function listen({ ports: { first, last }, isLocal, socket }: Setup): Promi
 process.on('disconnect', () => process.exit());
 // An error of one connection must not end the others.
 process.on('uncaughtException', (error) =>
-  log('error', 'the relay of TCP connections erred', { error: error.stack }),
+  log('error', 'the relay of TCP connections had an uncaught error', { error: error.stack }),
 );

@@ -40,7 +40,7 @@ export class AppReports {
     for (const report of reports) {
       const { app_id, kind, input } = report;
       if (this.#options.isPreview(app_id)) {
-        this.#options.say(app_id, 'info', `${kind}: ${input} (of a preview: not kept)`);
+        this.#options.say(app_id, 'info', `${kind}: ${input} (not stored, because this is a preview)`);
         continue;
       }
       const waiting = this.#waiting.get(app_id) ?? [];
@@ -56,7 +56,7 @@ export class AppReports {
       this.#options.say(
         appId,
         'warn',
-        `${count} calls of the service cellar were dropped: they are too many`,
+        `${count} calls of the service cellar were dropped, because the app makes too many`,
       );
     this.#delivered ??= this.#deliver().finally(() => {
       this.#delivered = null;
@@ -77,7 +77,9 @@ export class AppReports {
         for (const { app_id, text } of refused) this.#options.say(app_id, 'warn', text);
         this.#remove(batch);
       } catch (error) {
-        logRarely('warn', 'reports of apps wait for the control plane', { error: reason(error) });
+        logRarely('warn', 'events of apps could not be sent to the control plane; Cellar tries again', {
+          error: reason(error),
+        });
         await sleep(RETRY_MS, undefined, { signal: this.#closing.signal }).catch(() => {});
       }
     }

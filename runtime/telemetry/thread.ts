@@ -133,7 +133,7 @@ function take(batch: Batch): void {
 
 function forgetAllBut(known: Set<string>): void {
   for (const part of parts) {
-    attempt(part, 'deleted apps could not be searched', () => {
+    attempt(part, 'telemetry of deleted apps could not be found', () => {
       for (const appId of part.apps?.() ?? []) if (!known.has(appId)) forgotten.add(appId);
     });
   }
@@ -144,7 +144,7 @@ function flush(): void {
   if (takenSeq === keptSeq && !unwritten) return;
   unwritten = false;
   for (const part of parts) {
-    const isWritten = attempt(part, 'what happened could not be written; it is tried again', () =>
+    const isWritten = attempt(part, 'new telemetry could not be written; Cellar tries again', () =>
       part.flush?.(),
     );
     if (!isWritten) unwritten = true;
@@ -156,21 +156,21 @@ function flush(): void {
 function prune(): void {
   let more = false;
   for (const part of parts) {
-    attempt(part, 'what is too old could not be removed', () => {
+    attempt(part, 'old telemetry could not be removed', () => {
       if (part.prune?.(Date.now())) more = true;
     });
   }
   for (const appId of forgotten) {
     let left = false;
     for (const part of parts) {
-      attempt(part, 'a deleted app could not be removed', () => {
+      attempt(part, 'the telemetry of a deleted app could not be removed', () => {
         if (part.forget(appId)) left = true;
       });
     }
     if (left) more = true;
     else forgotten.delete(appId);
   }
-  attempt(store, 'unused disk space could not be released', () => store.giveBack());
+  attempt(store, 'unused disk space of telemetry could not be released', () => store.giveBack());
   pruning = setTimeout(prune, more ? PRUNE_NEXT_MS : PRUNE_AGAIN_MS);
 }
 
@@ -206,7 +206,7 @@ function reportDropped(): void {
 
 function follow({ id, appId, kind, params }: Extract<ToThread, { type: 'follow' }>): void {
   for (const part of parts) {
-    attempt(part, 'what is new could not be followed', () => {
+    attempt(part, 'a live stream could not be started', () => {
       const end = part.follow?.(appId, kind, params, (items) => say({ type: 'push', id, items }));
       if (end) following.set(id, end);
     });

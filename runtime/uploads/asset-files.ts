@@ -97,9 +97,7 @@ export async function keepAssets(
       throw new BuildFailure(`the asset ${hash} has more than ${ASSET_BYTES} bytes`);
     const found = hashing === 'sha256' ? sha256(bytes) : wranglersHash(bytes, extension);
     if (found !== hash)
-      throw new BuildFailure(
-        `the asset ${hash} is not what its hash says: that of what was sent is ${found}`,
-      );
+      throw new BuildFailure(`the bytes that were sent for the asset ${hash} have another hash, ${found}`);
     const beside = join(files, `${hash}.${newId()}`);
     // Synced to disk later, with the version that uses it.
     writeFileSync(beside, bytes);

@@ -87,7 +87,7 @@ export class Incoming {
       if (others.length <= ofAccount) throw tooMany(`at most ${AT_ONCE} uploads may come at once`);
       this.#places.delete(oldest!);
       oldest!.ended.abort(
-        tooMany(`at most ${AT_ONCE} uploads may come at once, and another account with fewer needs a place`),
+        tooMany(`at most ${AT_ONCE} uploads may come at once, and another account has fewer of them`),
       );
     }
     const place = { account, ended: new AbortController() };
@@ -111,7 +111,7 @@ async function write(
     transform(chunk: Buffer, _encoding, done) {
       bytes += chunk.length;
       if (bytes <= limitBytes) done(null, chunk);
-      else done(new Refusal(413, 'body_too_large', `an upload may have ${limitBytes} bytes here`));
+      else done(new Refusal(413, 'body_too_large', `this upload may have at most ${limitBytes} bytes`));
     },
   });
   const deadline = AbortSignal.timeout(RECEIVE_MS);

@@ -54,6 +54,6 @@ export async function tidyUploads(
 /** Removes an upload's directory. Never rejects. */
 export async function removeUpload(path: string): Promise<void> {
   await removeTree(path).catch((error: unknown) =>
-    log('warn', 'what an upload left could not be removed', { path, error: reason(error) }),
+    log('warn', 'files of an upload could not be removed', { path, error: reason(error) }),
   );
 }

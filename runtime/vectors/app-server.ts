@@ -67,10 +67,10 @@ export class AppServer {
   private constructor(directory: string, shared: VectorsShared) {
     this.#directory = directory;
     this.#shared = shared;
-    const tooMany = `an app may make ${CALLS} calls at a time`;
+    const tooMany = `an app may make at most ${CALLS} calls of the vectors service at a time`;
     this.#quota = new Quota(join(directory, '..'), shared.limits, {
       tooMuch: (maxMb) =>
-        quotaExceeded(`the vectors of this app may have ${maxMb} MiB in all (RUNNER_APP_MAX_MB)`),
+        quotaExceeded(`the vectors of this app may have at most ${maxMb} MiB in all (RUNNER_APP_MAX_MB)`),
       diskFull: (floorMb) =>
         diskFull(`the disk of this machine is almost full (RUNNER_DISK_FLOOR_MB is ${floorMb})`),
     });
@@ -113,7 +113,9 @@ export class AppServer {
       const body = await bytesOf(request, {
         bytes: most,
         tooLarge: () =>
-          tooLarge(`a call may have ${most} bytes${isInsert ? '; insert fewer vectors at once' : ''}`),
+          tooLarge(
+            `a call may have at most ${most} bytes${isInsert ? '; insert fewer vectors at once' : ''}`,
+          ),
         held,
       });
       const file = join(this.#directory, `${index}.sqlite`);

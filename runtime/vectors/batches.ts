@@ -33,7 +33,7 @@ export async function vectorsOf(
       : linesOf(body);
   const vectors: GivenVector[] = [];
   for (const each of given) {
-    if (vectors.length === BATCH) throw tooLarge(`one call may have ${BATCH} vectors`);
+    if (vectors.length === BATCH) throw tooLarge(`one call may have at most ${BATCH} vectors`);
     vectors.push(vectorOf(each, vectors.length, vectors[0]?.value.length ?? dimensions));
   }
   if (vectors.length === 0) throw invalid('no vectors are given');
@@ -54,7 +54,7 @@ async function fileOf(body: Buffer, contentType: string): Promise<Buffer> {
 
 function listOf(body: Buffer): unknown[] {
   if (body.length > LIST_BYTES)
-    throw tooLarge(`a JSON list may have ${LIST_BYTES} bytes; send a line of JSON for each vector`);
+    throw tooLarge(`a JSON list may have at most ${LIST_BYTES} bytes; send a line of JSON for each vector`);
   const { vectors } = jsonOf(body.toString('utf8'), 'the body') as { vectors?: unknown };
   if (!Array.isArray(vectors)) throw invalid('vectors: must be a list');
   return vectors;
@@ -66,7 +66,7 @@ function* linesOf(body: Buffer): Generator<unknown> {
   for (let at = 0; at < body.length; ) {
     const end = body.indexOf('\n', at);
     const to = end === -1 ? body.length : end;
-    if (to - at > LINE_BYTES) throw tooLarge(`line ${number + 1}: may have ${LINE_BYTES} bytes`);
+    if (to - at > LINE_BYTES) throw tooLarge(`line ${number + 1}: may have at most ${LINE_BYTES} bytes`);
     const line = body.toString('utf8', at, to).trim();
     at = to + 1;
     if (line !== '') yield jsonOf(line, `line ${++number}`);
@@ -85,7 +85,7 @@ function vectorOf(given: unknown, at: number, dimensions: number | null): GivenV
   const text = metadata && JSON.stringify(metadata);
   const bytes = text === null ? 0 : Buffer.byteLength(text);
   if (bytes > METADATA_BYTES)
-    throw invalid(`${place}: metadata: may have ${METADATA_BYTES} bytes as JSON, and has ${bytes}`);
+    throw invalid(`${place}: metadata: may have at most ${METADATA_BYTES} bytes as JSON, and has ${bytes}`);
   return { id, namespace, metadata: text, value: numbersOf(values, dimensions, place) };
 }
 

@@ -36,7 +36,7 @@ export async function callIndex(
 ): Promise<string> {
   const response = await send(place, operation, body, contentType);
   const bytes = await readAtMost(response, ANSWER_BYTES);
-  if (bytes === null) throw new Error('the vectors service answered too much');
+  if (bytes === null) throw new Error('the answer of the vectors service is too large');
   const text = bytes.toString('utf8');
   if (response.statusCode !== 200)
     throw refusalOf(response.statusCode!, (JSON.parse(text) as { error: string }).error);

@@ -13,7 +13,8 @@ export function conditionsOf(filter: unknown, properties: Property[]): Condition
   if (filter === undefined || filter === null) return [];
   if (!isObject(filter)) throw invalid('filter: must be an object');
   const bytes = Buffer.byteLength(JSON.stringify(filter));
-  if (bytes > FILTER_BYTES) throw invalid(`filter: may have ${FILTER_BYTES} bytes as JSON, and has ${bytes}`);
+  if (bytes > FILTER_BYTES)
+    throw invalid(`filter: may have at most ${FILTER_BYTES} bytes as JSON, and has ${bytes}`);
   return Object.entries(filter).map(([name, asked]) => {
     const property = properties.find((each) => each.name === name);
     if (property === undefined)

@@ -159,7 +159,7 @@ function write(
           : (JSON.parse(metadata) as Record<string, unknown>);
       index.add({ id, namespace, metadata, value }, indexedValues(known, properties));
     }
-    if (index.count() > VECTORS) throw invalid(`an index may have ${VECTORS} vectors`);
+    if (index.count() > VECTORS) throw invalid(`an index may have at most ${VECTORS} vectors`);
     index.makeCodes();
   });
 }
@@ -230,7 +230,7 @@ function described({ id, namespace, metadata, value }: Row) {
 function idsOf({ ids }: Record<string, unknown>, most: number): string[] {
   if (!Array.isArray(ids) || !ids.every((id) => typeof id === 'string'))
     throw invalid('ids: must be a list of texts');
-  if (ids.length > most) throw invalid(`ids: one call may name ${most}`);
+  if (ids.length > most) throw invalid(`ids: one call may name at most ${most}`);
   return ids;
 }
 
@@ -285,7 +285,7 @@ function addProperty(index: VectorIndex, { propertyName: name, indexType }: Reco
   return mutation(index, () => {
     const all = index.properties();
     if (all.some((each) => each.name === name)) throw invalid(`propertyName: ${name} is indexed already`);
-    if (all.length >= PROPERTIES) throw invalid(`an index may have ${PROPERTIES} metadata indexes`);
+    if (all.length >= PROPERTIES) throw invalid(`an index may have at most ${PROPERTIES} metadata indexes`);
     index.addProperty(name, type);
   });
 }

@@ -15,7 +15,7 @@ const BUDGET_BYTES = 256 * 2 ** 20;
 
 const { directory, ...limits } = serviceOptions<QuotaOptions & { directory: string }>();
 const budget = new Budget(BUDGET_BYTES, (limit) =>
-  noCapacity(`calls under way may have ${limit}; try again`),
+  noCapacity(`calls under way may take at most ${limit}; try again`),
 );
 // One account may use all but one of the threads, so that others get a turn.
 const threads = new WorkerThreads(RUNNING, RUNNING - 1);

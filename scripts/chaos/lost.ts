@@ -97,7 +97,7 @@ async function loseAgainAndAgain(clients: Clients): Promise<Map<string, number>>
     secret: during('secret'),
     app: during('app'),
     continue: twice('continue', /this machine continues/),
-    start: twice('start', /the apps of the bucket are known/),
+    start: twice('start', /the apps in the bucket are read/),
   };
   const names = Object.keys(moments).filter((name) => ONLY?.includes(name) ?? true);
   const losses = new Map(names.map((name) => [name, 0]));

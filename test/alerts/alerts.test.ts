@@ -407,7 +407,7 @@ test('a failed message is retried under the same id, also by the next host, and 
   await delivered(it, id);
   const first = receiver.received[0]!;
   it.again();
-  assert.equal(it.alerts.find(id)!.last_delivery!.error, 'it answered 503');
+  assert.equal(it.alerts.find(id)!.last_delivery!.error, 'the webhook answered 503');
   it.deliveries.tick();
   assert.equal(receiver.received.length, 1, 'it is not sent again at once');
   t.mock.timers.tick(10_000);

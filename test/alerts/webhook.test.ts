@@ -67,7 +67,7 @@ test('a redirect does not bypass that, and is no delivery', async () => {
   receiver.answers = [{ status: 307, headers: { location: `http://localhost:${receiver.port}/inner` } }];
   assert.deepEqual(await send(receiver.url, message, loopback, signal), {
     status: 307,
-    error: 'it answered 307',
+    error: 'the webhook answered 307',
   });
   assert.equal(receiver.received.length, 1);
 });
@@ -94,7 +94,10 @@ test('a receiver that switches protocols has not accepted the message', async (t
   const url = await receiverOf(t, (socket) => {
     socket.write('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n');
   });
-  assert.deepEqual(await send(url, message, loopback, signal), { status: 101, error: 'it answered 101' });
+  assert.deepEqual(await send(url, message, loopback, signal), {
+    status: 101,
+    error: 'the webhook answered 101',
+  });
 });
 
 test('a receiver may send few interim answers', async (t) => {
@@ -106,7 +109,7 @@ test('a receiver may send few interim answers', async (t) => {
   const many = await receiverOf(t, (socket) => {
     socket.write(hint.repeat(1_000));
   });
-  const error = 'it sent too many interim answers';
+  const error = 'it sent too many interim responses (1xx)';
   assert.deepEqual(await send(many, message, loopback, signal), { status: null, error });
 });
 

@@ -87,7 +87,7 @@ test('a lost machine that comes back does not use the bucket that another one ha
   await checkOf(place, 'one', true, 'second').start();
   await assert.rejects(checkOf(place, 'one', true, 'first').start(), /another machine continued this Cellar/);
   const late = takeBucket(place, found, { cellar: 'one', machine: 'third', proof: 'key' });
-  await assert.rejects(late, /another Cellar or machine has just taken it/);
+  await assert.rejects(late, /another Cellar or machine has just taken the bucket/);
 });
 
 test('another cluster key is refused, and the key of an older Cellar is added', async () => {

@@ -243,7 +243,10 @@ test('a configuration beside the folder of its package has it installed, and bui
   const worker = await plan({ ...web, 'wrangler.toml': 'name = "x"\nmain = "web/src/index.ts"' });
   assert.deepEqual([worker.folder, worker.installFolder, worker.hasDependencies], ['', 'web', true]);
   assert.deepEqual([worker.lockFiles.length, worker.build], [1, []]);
-  assert.match(worker.notes.join(), /^web is the package: wrangler\.toml names what lies in it$/);
+  assert.match(
+    worker.notes.join(),
+    /^web is the folder of the app's package: wrangler\.toml names files in it$/,
+  );
 
   const site = 'name = "x"\nassets = { directory = "web/dist" }';
   const built = [{ kind: 'command', command: 'npm run build', cwd: 'web' }];
@@ -272,7 +275,7 @@ test('a Pages project of functions is planned with the crons and queues that Pag
   const { bundle } = await worktrees.bundle({ ...files, ...compiled });
   assert.deepEqual(bundle.triggers, { crons: [], producers: [{ binding: 'Q', queue: 'q' }], consumers: [] });
   assert.deepEqual(bundle.warnings, [
-    'wrangler.toml: triggers.crons has no effect: Cloudflare Pages answers requests alone',
+    'wrangler.toml: triggers.crons has no effect: a Cloudflare Pages project handles requests only',
   ]);
 });
 

@@ -78,7 +78,7 @@ test('a project may use a queue that another app feeds or consumes', async () =>
     }),
   );
   const text = notes.join('\n');
-  assert.match(text, /queues\.consumers: foreign: nothing in this project sends to it/);
+  assert.match(text, /queues\.consumers: foreign: nothing in this project sends to this queue/);
   assert.match(text, /"delivery_delay".* has no effect/);
 });
 

@@ -308,10 +308,10 @@ test('a class has containers of a named image', async () => {
       ...wranglerProject(withContainer({ image: 'Dockerfile' })),
       Dockerfile: 'FROM scratch\n',
     }),
-    /Room: image: Cellar builds no images. Build it on its machine/,
+    /Room: image: Cellar builds no images. Build the image on Cellar's machine/,
   );
   await refuses(withContainer({ image: 'Dockerfile' }), /not appear to be a valid path to a Dockerfile/);
-  await refuses(withContainer({ class_name: 'Other' }), /Other: class_name: .* has no such class/);
+  await refuses(withContainer({ class_name: 'Other' }), /Other: class_name: no binding in .* has this class/);
 });
 
 test('addresses of send_email must be lists of addresses with a limited length', async () => {
@@ -398,7 +398,7 @@ test('settings without effect are logged once for each reason', async () => {
   );
   assert.deepEqual(notes.slice(0, 3).toSorted(), [
     'wrangler.jsonc: env ignored: the top level is deployed; the variable CLOUDFLARE_ENV names an environment',
-    "wrangler.jsonc: logpush, observability ignored: logs and metrics are the runner's own",
+    'wrangler.jsonc: logpush, observability ignored: Cellar keeps logs and metrics of each app itself',
     'wrangler.jsonc: route ignored: add hostnames to the app as domains',
   ]);
 });
@@ -422,7 +422,11 @@ test('a missing compatibility date is chosen and logged, and a future one is ref
   const { bundle, notes } = await worktrees.bundle(wranglerProject({ compatibility_date: undefined }));
   assert.match(bundle.worker!.compatibilityDate, /^20\d\d-\d\d-\d\d$/);
   assert.ok(
-    notes.some((note) => note.includes(`no compatibility_date; taking ${bundle.worker!.compatibilityDate}`)),
+    notes.some((note) =>
+      note.includes(
+        `compatibility_date is missing, so each deploy uses the newest one, now ${bundle.worker!.compatibilityDate}`,
+      ),
+    ),
   );
   await refuses({ compatibility_date: '2099-01-01' }, /compatibility_date 2099-01-01 is in the future/);
 });
@@ -435,7 +439,7 @@ test('a compatibility date after that of workerd is lowered, and that is logged'
   assert.equal(bundle.worker!.compatibilityDate, newest);
   assert.ok(
     notes.includes(
-      `wrangler.jsonc: compatibility_date ${today} is newer than workerd here: taking ${newest}`,
+      `wrangler.jsonc: compatibility_date ${today} is newer than workerd on this Cellar supports; it uses ${newest}`,
     ),
   );
 });
@@ -510,7 +514,7 @@ test("the configuration that a build tool wrote replaces the project's own", asy
   const { bundle, notes, read } = await worktrees.bundle(files);
   assert.match(read(bundle.worker!.modules[0]!.path), /of the chunk/);
   assert.equal(read('assets/index.html'), '<h1>Client</h1>');
-  assert.ok(notes.includes('dist/x/wrangler.json: no_bundle ignored: modules are bundled all the same'));
+  assert.ok(notes.includes('dist/x/wrangler.json: no_bundle ignored: Cellar always bundles modules'));
   const outside = {
     ...files,
     '.wrangler/deploy/config.json': '{"configPath": "../../../other/wrangler.json"}',
@@ -583,5 +587,5 @@ test('the top level is deployed unless an environment is named', async () => {
 
 test('a configuration of very many small values is refused, because the host reads release descriptions whole', async () => {
   const vars = { MANY: Array.from({ length: 25_000 }, () => []) };
-  await refuses({ vars }, /are \d+ names and values, more than the 25000 they may be$/);
+  await refuses({ vars }, /have \d+ names and values in all; at most 25000 are allowed$/);
 });

@@ -189,7 +189,7 @@ test('a build or start that fails names the source position, and the version bef
   await eventually(() => /the build failed: src\/word\.js:2:1: /.test(dev.said), 'the error');
   assert.equal((await answer()).word, 'second');
   write('src/word.js', `${WORD('third')}\nnull.at();\n`);
-  await eventually(() => /it does not start: .*src\/word\.js:6:6/s.test(dev.said), 'the other error');
+  await eventually(() => /the app does not start: .*src\/word\.js:6:6/s.test(dev.said), 'the other error');
   assert.equal((await answer()).word, 'second');
   write('src/word.js', WORD('mended'));
   await eventually(async () => (await answer()).word === 'mended', 'the mended version');
@@ -202,7 +202,10 @@ test('secrets are read from .dev.vars, also after it changes', async () => {
 
 test('a version that serves locally and that a deploy would refuse prints a warning', async () => {
   write('wrangler.toml', `${CONFIG}[triggers]\ncrons = ["0 0 1 1 *"]\n`);
-  await eventually(() => /a deploy of this fails: .*no handler scheduled\(\)/.test(dev.said), 'the warning');
+  await eventually(
+    () => /a deploy of this version would fail: .*no handler scheduled\(\)/.test(dev.said),
+    'the warning',
+  );
   assert.equal((await dev.get()).status, 200);
   assert.equal((await dev.get('/cdn-cgi/handler/scheduled')).status, 500, 'there is no handler');
   assert.equal((await dev.get('/cdn-cgi/handler/scheduled?cron=*+*+*+*+*')).status, 404);
@@ -264,7 +267,7 @@ test('only local host names are answered, other sites cannot reach the debugger,
     ),
     [200, 200, 200, 200, 403, 403],
   );
-  const [, port] = /debugger finds it at 127\.0\.0\.1:(\d+)/.exec(dev.said)!;
+  const [, port] = /debugger can connect to 127\.0\.0\.1:(\d+)/.exec(dev.said)!;
   const debugged = async (headers: Record<string, string>) => {
     const client = new Client(`http://127.0.0.1:${port}`);
     const { statusCode } = await client.request({ path: '/json', method: 'GET', headers });
@@ -287,7 +290,7 @@ test('a second one in the folder is refused; an interrupt leaves no process, and
   const second = new Running([], '../printed by the second');
   await eventually(() => second.child.exitCode !== null, 'the second one to end');
   assert.equal(second.child.exitCode, 1);
-  assert.match(second.said, /another `cellar dev`, process \d+, has this folder/);
+  assert.match(second.said, /another `cellar dev`, process \d+, uses this folder/);
   assert.deepEqual(shortcuts().length, 1, 'of the first one');
   await endsAfter(() => dev.end());
   assert.deepEqual(shortcuts(), []);
@@ -348,7 +351,7 @@ setTimeout(() => {}, 100);`;
   try {
     assert.match(
       running.said,
-      /so that the calls fail: OTHER \(the app another\), ROOM \(the class Room of the app chat\), the queue elsewhere, .*the tail Worker of the app watcher/,
+      /whose calls fail unless said otherwise: OTHER \(the app another\), ROOM \(the class Room of the app chat\), the queue elsewhere, .*the tail Worker of the app watcher/,
     );
     assert.doesNotMatch(running.said, /AI server/);
     assert.equal(JSON.parse((await running.get('/ask')).text).response, 'as asked');
@@ -411,7 +414,10 @@ export default {
     return [answer.statusCode, text.trim()];
   };
   try {
-    assert.match(running.said, /so that the calls fail: the tail Worker of the app my-logs\n/);
+    assert.match(
+      running.said,
+      /whose calls fail unless said otherwise: the tail Worker of the app my-logs\n/,
+    );
     assert.match(running.said, /secrets_store_secrets: \.dev\.vars has no ABSENT/);
     assert.doesNotMatch(running.said, /KEY is a binding's name/);
     assert.equal((await running.get('/KEY')).text, 'stored');
@@ -488,7 +494,7 @@ setInterval(() => existsSync('../go') && process.exit(), 20);`;
   put('index.js', 'export default {');
   const failed = await askEarly();
   assert.equal(failed.status, 500);
-  assert.match(failed.text, /Nothing serves yet.*index\.js/s);
+  assert.match(failed.text, /The app has not started.*index\.js/s);
 });
 
 test('Next.js that only a deploy can set up is refused, and the folder stays as it is', async () => {

@@ -151,7 +151,11 @@ test('invalid requests to a model get the errors of Cloudflare, and no error con
   await refused('broken', { prompt: 'a' }, /^3043: The AI server answered 500: out of memory, key …$/);
   await refused('any', { image: [1, 2] }, /^5004: Only text generation .* and embeddings/);
   await refused('any', { text: 'a', target_lang: 'de' }, /^5004: Only text generation/);
-  await refused('any', { prompt: 'x'.repeat(9 * 2 ** 20) }, /^3006: The inputs may have 8388608 bytes/);
+  await refused(
+    'any',
+    { prompt: 'x'.repeat(9 * 2 ** 20) },
+    /^3006: The inputs may have at most 8388608 bytes/,
+  );
 });
 
 test("the user of another app cannot connect to an app's socket", {
@@ -216,7 +220,11 @@ test('a Hyperdrive binding connects to the database in the secret of its name', 
   for (const value of ['not a connection', 'https://example.com', 'postgres:///notes', '']) {
     const refused = await rpc('secrets.set', { id: 'database', name: 'DB', value });
     assert.equal(refused.code, 'invalid_input', value);
-    assert.match(refused.detail, /^The secret DB is what the Hyperdrive binding DB connects to/, value);
+    assert.match(
+      refused.detail,
+      /^The secret DB is the address to which the Hyperdrive binding DB connects/,
+      value,
+    );
   }
   assert.equal((await rpc('secrets.set', { id: 'database', name: 'OTHER', value: 'any' })).name, 'OTHER');
 });

@@ -226,7 +226,10 @@ describe('browsers of the operator’s endpoint', { skip: noBrowser }, () => {
     assert.match(shown, /RUNNER_BROWSER_URL/);
     await endpoint[Symbol.asyncDispose]();
     const refused = await (await open('/screenshot', RED)).text();
-    assert.match(refused, /the browser that RUNNER_BROWSER_URL names gives no connection|Unable to connect/);
+    assert.match(
+      refused,
+      /the browser that RUNNER_BROWSER_URL names accepts no connection|Unable to connect/,
+    );
     for (const text of [shown, refused, cellar.output]) assert.doesNotMatch(text, new RegExp(TOKEN));
   });
 });

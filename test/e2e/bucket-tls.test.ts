@@ -72,6 +72,6 @@ test('a certificate of an unknown authority is refused at the first start, with 
   await using store = await new MemoryStore().start();
   const endpoint = await withTls(t, store);
   await using cellar = new Cellar(bucketSettings({ ...store.place(), endpoint }));
-  await assert.rejects(cellar.start(), /certificate is of an unknown authority: .*NODE_EXTRA_CA_CERTS/s);
+  await assert.rejects(cellar.start(), /certificate is from an unknown authority: .*NODE_EXTRA_CA_CERTS/s);
   assert.equal(store.asked.length, 0);
 });

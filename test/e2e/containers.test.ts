@@ -204,7 +204,7 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
     // Too long a command line or too many variables fail the start. A later start works.
     await start({ entrypoint: ['/bin/node', 'x'.repeat(70_000)] });
     assert.match(await open('/exit'), /failed to start/);
-    await logged(/may have 65536 bytes/);
+    await logged(/may have at most 65536 bytes/);
     await start({ env: Object.fromEntries(Array.from({ length: 600 }, (_, n) => [`V${n}`, ''])) });
     assert.match(await open('/exit'), /failed to start/);
     await none();
@@ -229,7 +229,7 @@ describe('containers of Durable Objects', { skip: noEngine }, () => {
     const running = () => Promise.all(names.map((box) => open('/running', { box })));
     const count = async () => (await running()).filter((each) => each === 'true').length;
     await eventually(async () => (await count()) === 2, 'two containers run');
-    await logged(/2 containers of this class run: see max_instances/);
+    await logged(/2 containers of this class run already: stop one, or raise max_instances/);
     const left = names[(await running()).indexOf('true')]!;
     assert.equal(await ask('/hello', '', left), 'hello from the container');
     for (const box of names) await open('/destroy', { box });

@@ -68,7 +68,7 @@ test('a start on a full disk says that it waits for space and what helps, and co
   const [line] = await cellar.waitFor(/ warn {2}.*waits for free disk space.*\n/, from);
   assert.match(
     line,
-    /the control plane waits for free disk space.*apps serve meanwhile.*free_mb=0 needs_mb=8 /,
+    /the control plane waits for free disk space.*apps are still served.*free_mb=0 needs_mb=8 /,
   );
   assert.ok(line.includes(`data=${cellar.data}`), line);
   disk.clear();

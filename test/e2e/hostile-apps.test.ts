@@ -191,7 +191,7 @@ test('an app can compute for two seconds, and an app that configures more CPU ti
     'wrangler.jsonc': JSON.stringify(config),
   });
   const warning =
-    "limits.cpu_ms is 400000, and this Cellar allows 300000 (RUNNER_CELL_CPU_MAX_S): that is the app's limit";
+    "limits.cpu_ms is 400000, but this Cellar allows at most 300000 (RUNNER_CELL_CPU_MAX_S), which is the app's limit now";
   const app = (await cellar.call('GET', `/v1/apps/${id}`)).body;
   assert.deepEqual(app.warnings, [warning]);
   const { items } = (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body;
@@ -299,7 +299,7 @@ test('an app sends e-mails only from and to the addresses of its bindings, and w
     assert.doesNotMatch(text, /^(?:bcc|sender|resent-to):|root:/im);
   }
   assert.ok(!said.join().includes(PASSWORD));
-  assert.match(said.join(), /E_|may send 8 e-mails at a time|120 e-mails a minute/);
+  assert.match(said.join(), /E_|may send at most 8 e-mails at a time|120 e-mails a minute/);
   assert.ok((await slowestAnswer(300)) < SLOWEST_MS * load());
 });
 

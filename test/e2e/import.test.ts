@@ -174,7 +174,7 @@ test('an import from anything but a public repository is refused with the reason
     ['https://nobody.invalid/x', 'import_failed', /the host nobody\.invalid cannot be found/],
     [`https://localhost:${port}/missing`, 'import_failed', /not found/],
     [`https://localhost:${port}/private`, 'import_failed', /no public repository/],
-    [`https://localhost:${port}/elsewhere`, 'import_failed', /leads to another one/],
+    [`https://localhost:${port}/elsewhere`, 'import_failed', /redirects to another address/],
     [`http://localhost:${port}/good`, 'invalid_input', /./],
     [`https://me:secret@localhost:${port}/good`, 'invalid_input', /./],
     ['file:///etc', 'invalid_input', /./],

@@ -59,9 +59,9 @@ test('an app over its storage limit is stopped with the reason, and can delete d
   const { last_error } = await cellar.app(id);
   assert.match(
     last_error,
-    /^the app was stopped: it keeps \d+ MiB on the disk, and may keep 30 \(RUNNER_APP_MAX_MB\)/,
+    /^the app was stopped: its data takes \d+ MiB on the disk, more than the 30 MiB that are allowed \(RUNNER_APP_MAX_MB\)/,
   );
-  assert.match(last_error, /start it, or deploy another release, to have it delete data/);
+  assert.match(last_error, /To let it delete data, start it, or deploy another release/);
   await eventually(() => cells(id).length === 0, 'its process is gone');
   const refused = await cellar.get('hoard');
   assert.equal(refused.status, 503);
@@ -110,7 +110,7 @@ for (const kind of DISK_KINDS) {
     await filling;
     assert.match(
       (await cellar.app(id)).last_error,
-      /the disk of this machine is almost full.*this one wrote most/,
+      /the disk of this machine is almost full.*this one wrote the most/,
     );
     t.diagnostic(`least room seen: ${Math.floor(least)} MiB of ${FLOOR_MB}`);
     await eventually(() => cells(id).length === 0, 'its process is gone');

@@ -60,7 +60,7 @@ test('a config that Caddy refuses is reported with its error, and the last valid
   await using it = await started('first');
   assert.equal(it.caddy.problem, null);
   await assert.rejects(it.caddy.load(it.config('broken', '127.0.0.1:99999')), /99999/);
-  assert.match(it.caddy.problem!, /does not take its config: .*99999/);
+  assert.match(it.caddy.problem!, /refuses its configuration: .*99999/);
   assert.equal((await call(it.port, '/')).body, 'first');
   await it.caddy.load(it.config('second'));
   assert.equal(it.caddy.problem, null);
@@ -118,7 +118,7 @@ test('a refused first config stops Caddy and fails the start', { skip }, async (
     ...bootConfig(directory.path),
     apps: { http: { servers: { one: { listen: ['nonsense:x'] } } } },
   };
-  await assert.rejects(caddy.start(config), /does not take its config/);
+  await assert.rejects(caddy.start(config), /refuses its configuration/);
   assert.equal(caddy.pid, undefined);
 });
 

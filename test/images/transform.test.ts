@@ -228,8 +228,11 @@ test('a form with too many parts is refused', async () => {
   const image = await plain(8, 8, 'red');
   const draw = (count: number) => run(Array(count + 1).fill(image), [{ imageIndex: 0 }]);
   assert.ok((await draw(16)).bytes.length > 0);
-  await assert.rejects(draw(17), { code: 9401, message: 'one call may draw 16 images' });
-  const tooMany = { code: 9401, message: 'the form has more than 32 parts: one call may draw 16 images' };
+  await assert.rejects(draw(17), { code: 9401, message: 'one call may draw at most 16 images' });
+  const tooMany = {
+    code: 9401,
+    message: 'the form has more than 32 parts: one call may draw at most 16 images',
+  };
   await assert.rejects(draw(1_000), tooMany);
   const parts = (count: number) => {
     const form = new FormData();
@@ -259,19 +262,19 @@ const REFUSED: [step: object, output: Record<string, string>, message: RegExp][]
   [{ background: 'reddish' }, {}, /transform\(\): background: is not a CSS color/],
   [{ border: { color: '' } }, {}, /transform\(\): border.color: is not a CSS color/],
   [{}, { background: 'reddish' }, /output\(\): background: is not a CSS color/],
-  [{ trim: { width: 300 } }, {}, /trim: the image has 200 × 100/],
+  [{ trim: { width: 300 } }, {}, /trim: the area must lie within the 200 × 100/],
   [{ imageIndex: 3 }, {}, /an image to draw is missing/],
   [{}, { output_format: 'image/bmp' }, /output\(\): output_format/],
   [{}, { output_quality: '101' }, /output\(\): output_quality/],
   [
     { width: 12_000, height: 700, fit: 'squeeze' },
     { output_format: 'image/avif' },
-    /AVIF may have 2.5 megapixels/,
+    /AVIF may have at most 2.5 megapixels/,
   ],
   [
     { width: 12_000, height: 700, fit: 'squeeze' },
     { output_format: 'image/gif' },
-    /GIF may have 8 megapixels/,
+    /GIF may have at most 8 megapixels/,
   ],
 ];
 

@@ -110,7 +110,10 @@ test('at most a thousand jobs wait to start, and one more is refused and may ret
   );
   // Without the limit, the refused call would wait until the spawner's timeout.
   const error = (await Promise.race([refused, ended])) as Error;
-  assert.match(error.message, /^`true` could not start: 1000 others wait to be started already; try again/);
+  assert.match(
+    error.message,
+    /^`true` could not start: 1000 other processes wait to be started already; try again/,
+  );
   assert.equal(resourceErrorCode(error), 'EAGAIN');
   process.kill(pid!, 'SIGKILL');
   assert.ok((await ended).every(({ status }) => status === 'rejected'));

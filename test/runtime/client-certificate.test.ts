@@ -38,7 +38,7 @@ test('what workerd could not use is refused, with the field and the fix', (t) =>
   for (const [wrong, message] of [
     [{ certificates: timeless }, /have no readable time of expiry/],
     [{ certificates: '' }, /^"certificates" has no certificate/],
-    [{ certificates: given.certificates.repeat(6) }, /may have 10/],
+    [{ certificates: given.certificates.repeat(6) }, /may have at most 10/],
     [{ certificates: given.certificates + given.private_key }, /has a PRIVATE KEY/],
     [{ certificates: given.certificates.replace('MII', 'MIA') }, /number 1 cannot be read/],
     [{ certificates: read('version-1.pem') }, /number 1 is not of version 3/],

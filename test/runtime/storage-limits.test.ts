@@ -66,7 +66,7 @@ test('an app over its limit is stopped with one chance to tidy up, then without,
   await until(() => rows.size === 0 && told.length === 0, 'nothing is said of 10 MiB');
   keep(22);
   await until(() => app.isHeld, 'it is stopped');
-  assert.match(told[0]!, /keeps 2[23] MiB on the disk, and may keep 20 .* it may then grow by 2 MiB$/);
+  assert.match(told[0]!, /takes 2[23] MiB on the disk, more than the 20 MiB .* may then grow by 2 MiB$/);
   assert.equal(rows.get('app')?.cause, 'limit');
   start();
   keep(23);
@@ -106,7 +106,7 @@ test('a preview is stopped when it and its app keep too much, and the app goes o
   assert.ok(!app.isHeld);
   keep(10);
   await until(() => app.isHeld, 'it is stopped');
-  assert.match(told[0]!, /this preview, its app and other previews keep 2[56] MiB/);
+  assert.match(told[0]!, /this preview, its app and other previews takes 2[56] MiB/);
 });
 
 test('without a limit no app is stopped while the disk has space', async (t) => {
@@ -125,7 +125,7 @@ test('on a nearly full disk the growing app is stopped, another is not, and both
   Object.assign(room, { short: true, freeMb: 20 });
   keep(30);
   await until(() => app.isHeld, 'it is stopped');
-  assert.match(told[0]!, /almost full \(20 MiB free.*this one wrote most/);
+  assert.match(told[0]!, /almost full \(20 MiB free.*this one wrote the most/);
   await until(() => app.isHeld, 'it stays so while room is short');
   Object.assign(room, { short: false, freeMb: 200 });
   await until(() => !app.isHeld, 'it is let go');

@@ -178,7 +178,7 @@ test('filters compare indexed values, of nested keys too', async (t) => {
   await assert.rejects(refused({ n: { $like: 1 } }), /\$like is unknown; there are \$eq/);
   await assert.rejects(refused({ n: { constructor: 1 } }), /constructor is unknown/);
   await assert.rejects(refused({ n: { $in: 1 } }), /n\.\$in must be a list/);
-  await assert.rejects(refused({ n: { $in: Array(2_000).fill(1) } }), /filter: may have 2048 bytes/);
+  await assert.rejects(refused({ n: { $in: Array(2_000).fill(1) } }), /filter: may have at most 2048 bytes/);
   await index('removeProperty', { propertyName: 'n' });
   await assert.rejects(refused({ n: 1 }), /n is not indexed/);
 });
@@ -198,13 +198,13 @@ test('what exceeds a limit is refused, and the error names the vector and the fi
     [[{ ...vector, namespace: 'n'.repeat(65) }], /vector "v": namespace: must be a text of at most 64 bytes/],
     [
       [{ ...vector, metadata: { a: 'x'.repeat(10_240) } }],
-      /vector "v": metadata: may have 10240 bytes as JSON/,
+      /vector "v": metadata: may have at most 10240 bytes as JSON/,
     ],
     [
       [vector, { id: 'w', values: [1] }],
       /vector "w": invalid vector for the index, expected 2 dimensions, and got 1/,
     ],
-    [Array(5_001).fill(vector), /one call may have 5000 vectors/],
+    [Array(5_001).fill(vector), /one call may have at most 5000 vectors/],
   ] as const)
     await assert.rejects(index('insert', given), message);
   assert.equal((await index<{ vectorCount: number }>('info')).vectorCount, 0);
@@ -218,12 +218,12 @@ test('what exceeds a limit is refused, and the error names the vector and the fi
     [{ vector: [1, 0], returnMetadata: 'some' }, /returnMetadata: must be/],
   ] as const)
     await assert.rejects(index('query', given), message);
-  await assert.rejects(index('getByIds', { ids: Array(21).fill('v') }), /ids: one call may name 20/);
+  await assert.rejects(index('getByIds', { ids: Array(21).fill('v') }), /ids: one call may name at most 20/);
   await assert.rejects(index('configure', { dimensions: 3, metric: 'cosine' }), /it stays at 2 dimensions/);
   for (let n = 0; n < 10; n++) await index('addProperty', { propertyName: `p${n}`, indexType: 'string' });
   await assert.rejects(
     index('addProperty', { propertyName: 'p10', indexType: 'string' }),
-    /may have 10 metadata/,
+    /may have at most 10 metadata/,
   );
 });
 
@@ -335,8 +335,12 @@ test('JSON that needs a multiple of its bytes once parsed is refused before', as
   const { call } = await served(t, 'one', threads);
   const nested = (bytes: number) => '[],'.repeat(bytes / 3);
   for (const [operation, body, message] of [
-    ['query', `{"vector":[${nested(5 * 2 ** 20)}1]}`, /a call may have 4194304 bytes"/],
-    ['insert', `${LINE}\n{"id":"b","values":[${nested(2 * 2 ** 20)}1]}`, /line 2: may have 1048576 bytes/],
+    ['query', `{"vector":[${nested(5 * 2 ** 20)}1]}`, /a call may have at most 4194304 bytes"/],
+    [
+      'insert',
+      `${LINE}\n{"id":"b","values":[${nested(2 * 2 ** 20)}1]}`,
+      /line 2: may have at most 1048576 bytes/,
+    ],
   ] as const) {
     const { status, text } = await call(`/${operation}`, body);
     assert.equal(status, 413);
@@ -358,7 +362,7 @@ test('an app stores no more than its quota, and can still delete', async (t) => 
   }
   assert.match(
     refusal,
-    /"code":40003,"error":"the vectors of this app may have 1 MiB in all \(RUNNER_APP_MAX_MB\)"/,
+    /"code":40003,"error":"the vectors of this app may have at most 1 MiB in all \(RUNNER_APP_MAX_MB\)"/,
   );
   assert.equal((await call('/deleteByIds', JSON.stringify({ ids: ['v0'] }))).status, 200);
 });

@@ -235,7 +235,7 @@ test('100,000 keys are listed in pages, by prefix and by folder, without delayin
   assert.ok(folders.ms < 20_000 && page.ms < 20_000);
   const many = Array.from({ length: 1_001 }, (_, n) => `folder-0/${n}`);
   const [deletion] = await run([['delete', many]]);
-  assert.match(deletion!.error!, /^Error: delete: a delete may name 1000 keys \(10029\)$/);
+  assert.match(deletion!.error!, /^Error: delete: a delete may name at most 1000 keys \(10029\)$/);
   const client = new BucketClient(buckets.access(APP_ID).socket, 'main');
   let count = 0;
   for (let cursor: string | undefined, more = true; more; more = cursor !== undefined) {
@@ -260,7 +260,7 @@ testBoth("an app's storage is limited: objects and parts of unfinished uploads",
     ['put', 'more', five],
   ]);
   const tooMuch =
-    /^Error: (uploadPart|put): The objects of this app may have 12 MiB in all \(RUNNER_APP_MAX_MB\)\. \(100100\)$/;
+    /^Error: (uploadPart|put): The objects of this app may have at most 12 MiB in all \(RUNNER_APP_MAX_MB\)\. \(100100\)$/;
   assert.match(answers[3]!.error!, tooMuch);
   assert.match(answers[4]!.error!, tooMuch);
   assert.equal(answers[6]!.value.size, 5 * 2 ** 20);

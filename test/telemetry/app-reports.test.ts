@@ -99,9 +99,13 @@ test('reports are delivered in order, again after a failure, and those of previe
     Array.from({ length: 1_000 }, (_, n) => `a ${n}`),
   );
   assert.ok(sent.indexOf('b one') < 100, 'the other app does not wait');
-  assert.ok(said.includes('preview info log: {"event":"one"} (of a preview: not kept)'));
-  assert.ok(said.includes('a warn 50 calls of the service cellar were dropped: they are too many'));
-  assert.ok(said.includes('b warn 3 calls of the service cellar were dropped: they are too many'));
+  assert.ok(said.includes('preview info log: {"event":"one"} (not stored, because this is a preview)'));
+  assert.ok(
+    said.includes('a warn 50 calls of the service cellar were dropped, because the app makes too many'),
+  );
+  assert.ok(
+    said.includes('b warn 3 calls of the service cellar were dropped, because the app makes too many'),
+  );
   assert.ok(said.includes('a warn refused'));
   await reports.stop();
 });
@@ -119,6 +123,8 @@ test('reports that wait for the control plane have a bound in memory', async () 
       Array.from({ length: 10 }, () => ({ ...reportOf(app, ''), input: large })),
       [],
     );
-  assert.deepEqual(said, ['d warn 8 calls of the service cellar were dropped: they are too many']);
+  assert.deepEqual(said, [
+    'd warn 8 calls of the service cellar were dropped, because the app makes too many',
+  ]);
   await reports.stop();
 });

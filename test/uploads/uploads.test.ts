@@ -150,7 +150,7 @@ test('accounts whose slow uploads take all places lose one to an account with fe
   assert.equal(taken.status, 200, taken.text);
   await eventually(() => ended.length === 1, 'one slow upload has ended');
   assert.equal(ended[0]!.status, 429);
-  assert.match(ended[0]!.text, /at most 16 uploads may come at once, and another account with fewer/);
+  assert.match(ended[0]!.text, /at most 16 uploads may come at once, and another account has fewer/);
   // The upload of `modest` has ended. With another slow upload all places are taken again, five each by a, b and c.
   send(stuck(), (upload) => uploads.take(upload, from('d/app'), 'me')).catch(() => {});
   await eventually(() => places() === 16, 'all places are taken again');

@@ -29,9 +29,17 @@ export class Departures {
     if (app === undefined) return;
     const { hosts } = this.#apps.options;
     if (hosts == null || to === hosts.self)
-      throw new Refusal(409, 'transition_conflict', 'An app can be handed over to another host only');
+      throw new Refusal(
+        409,
+        'transition_conflict',
+        'This host is the home of the app already; name another host',
+      );
     if (app.cluster === null)
-      throw new Refusal(409, 'app_immovable', 'The app cannot leave this host: its data is on its disk');
+      throw new Refusal(
+        409,
+        'app_immovable',
+        'The app cannot leave this host: its data is on the disk of this host',
+      );
     await app.changes.closed(async () => {
       if (generation <= app.wanted.generation) throw stale({ id, generation });
       for (const each of this.#apps.family(id)) await this.#finishStoring(this.#apps.require(each));

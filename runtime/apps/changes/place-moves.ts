@@ -125,7 +125,7 @@ export class PlaceMoves {
         break;
       } catch (error) {
         signal.throwIfAborted();
-        logRarely('error', 'the data of a moved app cannot be taken into use; it is tried again', {
+        logRarely('error', 'an app cannot start with its moved data; Cellar tries again', {
           app: app.wanted.slug,
           error: reason(error),
         });
@@ -133,7 +133,7 @@ export class PlaceMoves {
       }
     }
     await this.#apps.options.bucket?.records.stored(app.id).catch((error: unknown) =>
-      log('warn', 'the record of a moved app is not in the bucket yet; it is tried again', {
+      log('warn', 'the record of a moved app could not be written to the bucket; Cellar tries again', {
         app: app.wanted.slug,
         error: reason(error),
       }),

@@ -7,7 +7,7 @@ import { logRarely, reason } from '../../log.ts';
 /** How often the last use of apps is written, in ms. */
 const KEEP_MS = 60_000;
 
-const NOT_WRITTEN = "apps' activity could not be written; it is tried again";
+const NOT_WRITTEN = 'the times of the last use of apps could not be written; Cellar tries again';
 
 /** A resting app. `dueAt`: the time of its next due work, in ms since 1970; null for none. Null: the app has a process. */
 type Rest = { dueAt: number | null } | null;

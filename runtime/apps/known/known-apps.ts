@@ -119,7 +119,11 @@ export abstract class KnownApps {
       ?.code?.releases.load(deployId)
       .catch((error: unknown) => {
         if (error instanceof MissingObject) return;
-        throw new Refusal(503, 'host_unavailable', `the release is in the bucket: ${reason(error)}`);
+        throw new Refusal(
+          503,
+          'host_unavailable',
+          `the release could not be loaded from the bucket: ${reason(error)}`,
+        );
       });
     return this.#paths.release(id, deployId);
   }

@@ -16,7 +16,7 @@ import type { AppsOptions } from './apps-options.ts';
 import { StoredActivity } from './kept-activity.ts';
 import { KnownApps } from './known-apps.ts';
 
-const NOT_SYNCED = 'the record of an app could not be synced to the disk; it is tried again';
+const NOT_SYNCED = 'the record of an app could not be synced to the disk; Cellar tries again';
 
 /** Where an app keeps its data and code: on the disk of this host, or in the bucket. */
 export type Place = 'local' | 'bucket';

@@ -116,7 +116,7 @@ export class BucketReleases {
     } catch (error) {
       this.#stored.delete(deployId);
       const { appId: app } = this.#options;
-      logRarely('warn', 'a release is not in the bucket yet; it is tried again in a minute', {
+      logRarely('warn', 'a release could not be stored in the bucket; Cellar tries again in a minute', {
         app,
         error: reason(error),
       });
@@ -135,7 +135,7 @@ export class BucketReleases {
         if (writtenAt <= until && !deployIds.has(basename(name, ARCHIVE))) await this.#folder.remove(name);
     } catch (error) {
       const { appId: app } = this.#options;
-      log('warn', 'old releases are still in the bucket', { app, error: reason(error) });
+      log('warn', 'old releases could not be removed from the bucket', { app, error: reason(error) });
     }
   }
 

@@ -83,10 +83,14 @@ export class BucketRepository {
       await this.#equalise();
     } catch (error) {
       if (!(await this.#hasCopy())) throw awayError('load the repository from', error);
-      logRarely('warn', 'a repository is read as the disk has it: the bucket does not answer', {
-        app: this.#appId,
-        error: reason(error),
-      });
+      logRarely(
+        'warn',
+        'a repository is read from the disk, where it may be out of date: the bucket does not answer',
+        {
+          app: this.#appId,
+          error: reason(error),
+        },
+      );
     }
   }
 
@@ -161,7 +165,7 @@ export class BucketRepository {
         await this.#write(known, changed(known.refs, updates));
       } catch (error) {
         if (error instanceof Refusal) throw error;
-        throw awayError('store this in', error);
+        throw awayError('store the change of the repository in', error);
       }
     });
   }
@@ -194,7 +198,7 @@ export class BucketRepository {
       const { length } = this.#known!.packs;
       if (length >= MOST_PACKS && length % MOST_PACKS === 0) await this.#work.run(() => this.#consolidate());
     } catch (error) {
-      log('warn', 'a repository could not be tidied up after a change; its next use does it', {
+      log('warn', 'a repository could not be tidied up after a change; Cellar tries again at its next use', {
         app: this.#appId,
         error: reason(error),
       });

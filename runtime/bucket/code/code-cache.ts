@@ -138,7 +138,7 @@ export class CodeCache {
         this.#sizes.delete(copy.path);
       }
     } catch (error) {
-      logRarely('warn', 'copies of code in the bucket stay on the disk; it is tried again', {
+      logRarely('warn', 'old local copies of code could not be removed from the disk; Cellar tries again', {
         error: reason(error),
       });
     }

@@ -76,7 +76,7 @@ export function changed(refs: Refs, updates: readonly RefUpdate[]): Refs {
     throw new Refusal(
       400,
       'invalid_input',
-      `a repository in the bucket may have ${MOST_REFS} branches and tags, with ${MOST_BYTES} bytes of names: delete some first`,
+      `a repository in the bucket may have at most ${MOST_REFS} branches and tags, whose names have at most ${MOST_BYTES} bytes: delete some first`,
     );
   return after;
 }

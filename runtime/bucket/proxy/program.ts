@@ -25,4 +25,6 @@ process.once('message', (setup: Setup, listener: unknown) => {
 // The process ends with the host.
 process.on('disconnect', () => process.exit());
 // An error of one request must not end the others.
-process.on('uncaughtException', (error) => log('error', 'the bucket proxy erred', { error: error.stack }));
+process.on('uncaughtException', (error) =>
+  log('error', 'the bucket proxy had an uncaught error', { error: error.stack }),
+);

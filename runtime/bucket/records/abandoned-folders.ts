@@ -37,10 +37,14 @@ export async function removeAbandonedFolders(
       await remove(deletedApp);
       await store.remove(deletedNameOf(deletedApp));
       await store.remove(name);
-      log('info', 'the data of an app was removed, which a lost host had deleted', { app: deletedApp });
+      log(
+        'info',
+        'the data of a deleted app was removed from the bucket; the host that deleted the app is lost',
+        { app: deletedApp },
+      );
     });
   } catch (error) {
-    log('warn', 'folders of deleted apps may still be in the bucket; it is tried again in an hour', {
+    log('warn', 'folders of deleted apps may still be in the bucket; Cellar tries again in an hour', {
       error: reason(error),
     });
   }

@@ -68,7 +68,7 @@ export async function continueFromBucket(config: Config, paths: Layout): Promise
 function requireContinuable(owner: FoundOwner, clusterKey: string, several: boolean): void {
   if (owner.proof === undefined)
     throw new Error(
-      'RUNNER_BUCKET: it has the data of an older Cellar, without what an empty machine needs. Restore a snapshot (npm run restore -- latest), or start the old machine once with this version',
+      'RUNNER_BUCKET: the bucket has the data of an older version of Cellar, which an empty machine cannot continue. Restore a snapshot (npm run restore -- latest), or start the old machine once with this version',
     );
   if (!provesCellar(owner, clusterKey))
     throw new Error(
@@ -123,7 +123,7 @@ async function takeOver(
   const { apps, machine } = await takeRecords(place, owner.cellar, beside);
   const { cellar } = owner;
   await takeBucket(place, owner, { cellar, machine, several, proof: proofOf(clusterKey, cellar) });
-  log('info', 'the apps of the bucket are known', { apps: apps.length });
+  log('info', 'the apps in the bucket are read', { apps: apps.length });
 }
 
 /**

@@ -35,7 +35,7 @@ export async function learnDueTimes(
     if (signal.aborted) return;
     if (failed.length === 0) return queries.alarmsAreRead();
     left = failed;
-    log('warn', 'the alarms of some apps could not be read from the bucket; it is tried again', {
+    log('warn', 'the alarms of some apps could not be read from the bucket; Cellar tries again', {
       apps: failed.length,
       error: reason(why),
     });

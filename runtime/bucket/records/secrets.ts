@@ -122,7 +122,7 @@ function open(bytes: Buffer, clusterKey: string, name: string): string {
   } catch {
     throw new UnusableStore(
       CHECK,
-      `${name} cannot be decrypted: set RUNNER_CLUSTER_KEY as it was. If it is, and the object is damaged, remove that: a machine with the secrets writes it again`,
+      `${name} cannot be decrypted: set RUNNER_CLUSTER_KEY as it was. If RUNNER_CLUSTER_KEY is right, the object is damaged: remove it, and a machine with the secrets writes it again`,
     );
   }
 }

@@ -59,7 +59,7 @@ export async function installStep(
   const detail = `${title}, ${at}${version ? `${version}, ` : ''}${lockFile ? `by ${lockFile}` : 'without a lock file'}`;
   if (unusedLockFiles.length > 0)
     log.line(
-      `${unusedLockFiles.join(', ')} not used beside ${lockFile}: remove what is old, or name one as "packageManager" in package.json`,
+      `${unusedLockFiles.join(', ')} not used, because ${lockFile} is: remove the lock files that are old, or name the package manager as "packageManager" in package.json`,
     );
   const kept = await installCache(input, directories, plan, manager, digest);
   const run = async () => {
@@ -72,7 +72,7 @@ export async function installStep(
   else
     await log.step('install', 'unchanged, taken from the last build', async () => {
       if (await kept.take()) return;
-      log.line(`it cannot be used again: ${detail}`);
+      log.line(`the packages of the last build cannot be used again, so they are installed: ${detail}`);
       await run();
     });
   return kept;

@@ -146,9 +146,9 @@ function explain(
   const fifth =
     tasks < MAX_TASKS ? ', a fifth of what the container or unit that Cellar runs in may have' : '';
   const why = isShort ? ' while other programs keep the processors of this machine busy' : fifth;
-  const limit = `a build may have ${tasks} processes and threads${why}`;
-  if (state !== null) return state.tasksRefused > 0 ? `${limit}, and it wanted more` : null;
-  return refused ? `${limit}, and what it printed reads as if it had wanted more` : null;
+  const limit = `a build may have at most ${tasks} processes and threads${why}`;
+  if (state !== null) return state.tasksRefused > 0 ? `${limit}, and this build needed more` : null;
+  return refused ? `${limit}, and by its output this build needed more` : null;
 }
 
 /** Returns the variables as a shell script. */

@@ -78,7 +78,7 @@ export async function run(command: Command): Promise<void> {
       throw new BuildFailure(
         `\`${title}\` took longer than ${timeoutMs / 1000} s and was ended${starvation.excuse}`,
       );
-    if (code === null) throw new BuildFailure(`\`${title}\` failed by ${killedBy}`);
+    if (code === null) throw new BuildFailure(`\`${title}\` was ended by ${killedBy}`);
     if (code !== 0)
       throw new CommandFailure(
         `\`${title}\` failed with exit code ${code}${code === NOT_FOUND ? MISSING : ''}`,

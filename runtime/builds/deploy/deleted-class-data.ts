@@ -64,7 +64,9 @@ export class DeletedClassData {
       this.#log.line(`data of deleted classes (${names}): ${kept}; the data ${now}`);
     } catch (error) {
       const why = reason(error);
-      this.#log.line(`data of deleted classes (${names}) is not moved; the next deploy does that: ${why}`);
+      this.#log.line(
+        `data of deleted classes (${names}) could not be removed; the next deploy tries again: ${why}`,
+      );
     }
   }
 
@@ -93,7 +95,7 @@ export class DeletedClassData {
     signal.addEventListener('abort', () => cut.resolve(null), { once: true });
     const { app_id, id } = this.#deploy;
     const taken = this.#options.snapshot(app_id).catch((error: unknown) => {
-      log('warn', 'the snapshot before the data of deleted classes is removed failed', {
+      log('warn', 'no snapshot could be taken before the data of deleted classes is removed', {
         deploy: id,
         error: reason(error),
       });

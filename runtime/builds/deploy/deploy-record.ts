@@ -143,7 +143,7 @@ export class DeployRecord {
       onFacts();
       return true;
     } catch (error) {
-      logRarely('error', 'a deploy could not be recorded; it is tried again', {
+      logRarely('error', 'a deploy could not be recorded; Cellar tries again', {
         deploy: this.#fact.id,
         error: reason(error),
       });

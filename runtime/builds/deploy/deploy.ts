@@ -28,7 +28,8 @@ const ERROR_LENGTH = 4_000;
 /** Maximum warnings about storage that other apps name too. */
 const SHARED_STORAGE_WARNINGS = 5;
 /** The error of an interrupted deploy: the host stopped, or the app moved to another host. */
-export const INTERRUPTED = 'interrupted: the host was stopped; a push is deployed again when it is back';
+export const INTERRUPTED =
+  'interrupted: the host was stopped, or the app moved to another host; a push is deployed again by itself';
 
 /** Whether the release was never live in this app. A release that was live has filled its cache already (`Apps.prefill`). */
 function isNew({ kind }: DeploySource): boolean {
@@ -37,7 +38,7 @@ function isNew({ kind }: DeploySource): boolean {
 
 /** Whether the deploy was interrupted: the host stopped, or the app moved to another host. */
 export function isInterrupted({ status, error }: DeployFact): boolean {
-  return status === 'failed' && error === INTERRUPTED;
+  return status === 'failed' && error?.startsWith('interrupted: ') === true;
 }
 
 export interface DeployOptions extends ReleaseOptions, RecordOptions {
@@ -200,7 +201,7 @@ export class Deploy {
       // The release command runs as late as possible, because nothing can undo it.
       await this.#afterBuild?.beforeLive?.();
       const served = apps.get(app_id)?.liveDeployId ?? null;
-      const detail = served === null ? 'the first release' : `in the place of deploy ${served}`;
+      const detail = served === null ? 'the first release' : `in place of deploy ${served}`;
       await this.#log.step('start', detail, () =>
         makeLive(this.#options, this.#record, {
           storage,
@@ -274,7 +275,7 @@ export class Deploy {
   #cpuWarning(cpuMs: number): string | null {
     const { cpuMaxS } = this.#options;
     if (cpuMs <= cpuMaxS * 1000) return null;
-    return `limits.cpu_ms is ${cpuMs}, and this Cellar allows ${cpuMaxS * 1000} (RUNNER_CELL_CPU_MAX_S): that is the app's limit`;
+    return `limits.cpu_ms is ${cpuMs}, but this Cellar allows at most ${cpuMaxS * 1000} (RUNNER_CELL_CPU_MAX_S), which is the app's limit now`;
   }
 
   #containerWarning([first]: ClassContainer[]): string | null {

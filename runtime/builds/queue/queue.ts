@@ -196,7 +196,7 @@ export class DeployQueue {
       });
       onFacts();
     } catch (error) {
-      logRarely('error', 'interrupted deploys could not be recorded; it is tried again', {
+      logRarely('error', 'interrupted deploys could not be recorded; Cellar tries again', {
         error: reason(error),
       });
       setTimeout(() => this.#record(deploys), RETRY_MS).unref();
@@ -245,7 +245,9 @@ export class DeployQueue {
       const end = deploy
         .run()
         .then(() => this.#tidyAfter(deploy))
-        .catch((error: unknown) => log('error', 'a deploy broke', { app: appId, error: reason(error) }))
+        .catch((error: unknown) =>
+          log('error', 'a deploy ended with an unexpected error', { app: appId, error: reason(error) }),
+        )
         .finally(() => {
           this.#running.delete(appId);
           this.#advance();

@@ -103,7 +103,10 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
 /** Moves the installed packages to the cache for the next build, and trims the cache. Logs failures; never rejects. */
 async function tidyUp(input: BuildInput, installed: InstallCache | null): Promise<void> {
   const failed = (error: unknown) =>
-    logOfHost('warn', 'a build could not be tidied up', { app: input.appId, error: reason(error) });
+    logOfHost('warn', 'the caches of a build could not be stored or trimmed', {
+      app: input.appId,
+      error: reason(error),
+    });
   await installed?.keep().catch(failed);
   await trimStep(input).catch(failed);
 }
@@ -142,7 +145,9 @@ async function trimStep({ cacheDirectory, limits, log }: BuildInput): Promise<vo
     return;
   const dropped = await trimCache(cacheDirectory, limits.cacheMb);
   if (dropped.length === 0 || limits.cacheMb === 0) return;
-  const names = dropped.map((name) => (name === 'installed' ? 'what was installed' : `that of ${name}`));
+  const names = dropped.map((name) =>
+    name === 'installed' ? 'the installed packages' : `the cache of ${name}`,
+  );
   log.line(`the caches have more than ${limits.cacheMb} MiB: dropped ${names.join(', ')}`);
 }
 

@@ -169,7 +169,7 @@ class Helper {
   end(): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#fail(new BuildFailure('the bundler ended (SIGKILL); push again'));
+    this.#fail(new BuildFailure('the bundler ended (SIGKILL); deploy again'));
     void this.#child.then((child) => child?.end());
   }
 
@@ -218,6 +218,6 @@ class Helper {
   #crash(how = 'could not start'): void {
     this.#ended = true;
     const explanation = this.#explanation && `:\n${this.#explanation.trim()}`;
-    this.#fail(new Crash(`the bundler ended (${how})${explanation}; push again`));
+    this.#fail(new Crash(`the bundler ended (${how})${explanation}; deploy again`));
   }
 }

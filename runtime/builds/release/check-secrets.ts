@@ -29,7 +29,7 @@ export async function checkSecrets(
   const missing = (described.requiredSecrets ?? []).filter((name) => !names.includes(name));
   if (missing.length > 0) {
     throw new BuildFailure(
-      `secrets.required: the app has no secret ${missing.join(', ')}; ${howToSet(missing[0]!)}, then push again`,
+      `secrets.required: the app has no secret ${missing.join(', ')}; ${howToSet(missing[0]!)}, then deploy again`,
     );
   }
   const { given, taken } = dividedSecrets(described, names);

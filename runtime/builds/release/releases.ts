@@ -37,7 +37,7 @@ export async function reuseRelease(
 ): Promise<void> {
   const beside = `${directory}.new`;
   const release = await readRelease(earlier);
-  if (release === null) throw new Error('that release is no longer kept');
+  if (release === null) throw new Error('the release of this deploy is no longer kept');
   const changed = { ...NO_TRIGGERS, ...release.triggers, ...triggers };
   const hasTriggers = Object.values(changed).some((list) => list.length > 0);
   const { triggers: _, ...rest } = release;

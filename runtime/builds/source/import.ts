@@ -258,7 +258,8 @@ async function readKnownHosts(path: string): Promise<string[]> {
   const file = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   try {
     const state = await file.stat();
-    if (!state.isFile() || state.size > KNOWN_HOSTS_BYTES) throw new Error('SSH has kept no key');
+    if (!state.isFile() || state.size > KNOWN_HOSTS_BYTES)
+      throw new Error('SSH did not store the key of the server');
     return (await file.readFile('utf8')).split('\n').filter((line) => line !== '');
   } finally {
     await file.close();

@@ -124,11 +124,11 @@ export function explanation(lines: string[], { host }: Remote): string | null {
   if (/could not read Username|Authentication failed/.test(said))
     return 'there is no public repository at this address; connect a private one with a token that may read it';
   if (/returned error: 30\d|redirect/.test(said))
-    return 'the address leads to another one: give that one, which may be this with `.git` at its end';
+    return 'the server redirects to another address: use that address; often it is the same with `.git` at its end';
   if (/Host key verification failed|HOST IDENTIFICATION HAS CHANGED/.test(said))
-    return `the key of the SSH server ${host} is not the one of the first fetch; if that is right, disconnect and connect again`;
+    return `the key of the SSH server ${host} has changed since the first fetch; if the new key is right, disconnect the repository and connect it again`;
   if (/No user exists for uid/.test(said))
-    return 'SSH runs only as a user with a name; the operator can add the user that runs Cellar to /etc/passwd, or use an HTTPS address';
+    return 'SSH cannot run, because the user that runs Cellar has no name in /etc/passwd; the operator can add it there, or use an HTTPS address';
   if (/Permission denied \(/.test(said))
     return `${host} does not accept the deploy key; add it to the repository's deploy keys, for reading`;
   const fatal = lines.findLast((line) => line.startsWith('fatal: '))?.slice('fatal: '.length);

@@ -16,12 +16,12 @@ export function memoryShare(memoryMb: number, commands: number): number {
 
 /** Returns the message for a command that used up its memory. @param peakBytes the peak usage; 0: unknown */
 export function tooMuchMemory(memoryMb: number, peakBytes: number): string {
-  return `a build may use ${memoryMb} MiB of memory, and that was used up${peak(peakBytes)}: the owner of this Cellar may raise RUNNER_BUILD_MEMORY_MB`;
+  return `the build needed more than the ${memoryMb} MiB of memory that it may use${peak(peakBytes)}; the operator of this Cellar can raise RUNNER_BUILD_MEMORY_MB`;
 }
 
 /** Returns the message for a process that was killed for an unknown reason. */
 export function killed(memoryMb: number, peakBytes: number): string {
-  return `something killed a process of the build, mostly because memory ran out${peak(peakBytes)}; a build may use ${memoryMb} MiB (RUNNER_BUILD_MEMORY_MB)`;
+  return `a process of the build was killed, most likely because memory ran out${peak(peakBytes)}; a build may use at most ${memoryMb} MiB (RUNNER_BUILD_MEMORY_MB)`;
 }
 
 function peak(bytes: number): string {

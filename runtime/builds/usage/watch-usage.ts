@@ -38,7 +38,7 @@ export async function watchUsage(pid: number, most: MostUsage, ended: AbortSigna
     busyLooks = Math.max(0, busyLooks + (isBusy ? 1 : -1));
     if (busyLooks > BUSY_LOOKS)
       throw new BuildFailure(
-        `other programs keep the processors of this machine busy, and meanwhile a build may keep ${busyThreads} threads busy: push again when they do not`,
+        `the build used more than ${busyThreads} threads while other programs kept the processors of this machine busy: deploy again when they are less busy`,
       );
   }
 }

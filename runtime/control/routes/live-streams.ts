@@ -43,7 +43,11 @@ export class LiveStreams {
   ): void {
     const ofApp = [...this.#listeners].filter((other) => other.appId === appId).length;
     if (ofApp >= LISTENERS_OF_APP || this.#listeners.size >= LISTENERS)
-      throw new Refusal(429, 'rate_limited', `${Math.max(ofApp, 1)} listeners follow this app already`);
+      throw new Refusal(
+        429,
+        'rate_limited',
+        `${Math.max(ofApp, 1)} listeners follow this app already; close one, or try again later`,
+      );
     if (response.destroyed) return;
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.write(': connected\n\n');

@@ -53,7 +53,7 @@ export function secretRoutes({
         throw new Refusal(
           400,
           'invalid_input',
-          `the secret ${name} is what the Hyperdrive binding ${name} connects to, so its value must be a connection string such as ${CONNECTION_STRING}`,
+          `the secret ${name} is the address to which the Hyperdrive binding ${name} connects, so its value must be a connection string such as ${CONNECTION_STRING}`,
         );
     }
   };
@@ -100,7 +100,7 @@ export function secretRoutes({
         throw new Refusal(
           403,
           'quota_exceeded',
-          `an app may have ${SECRETS_LIMIT} secrets; delete one first`,
+          `an app may have at most ${SECRETS_LIMIT} secrets; delete one first`,
         );
       }
     },

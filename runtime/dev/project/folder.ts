@@ -102,7 +102,7 @@ export class Folder {
       );
     }
     if (plan.hasDependencies && !existsSync(join(folder, 'node_modules')))
-      onLine('package.json names packages, and none is installed here: npm install');
+      onLine('package.json has dependencies, but none is installed: run npm install');
     // Removes the output of deleted Pages Functions: the bundler would take it for the project's Worker.
     if (!plan.hasFunctions)
       rmSync(join(realpathSync(folder), plan.folder, COMPILED_FUNCTIONS), { recursive: true, force: true });

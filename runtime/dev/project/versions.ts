@@ -171,7 +171,7 @@ export class Versions {
     const { fleet, terminal } = this.#options;
     const words = await fleet
       .try(made)
-      .catch((error: unknown) => [`a deploy of this fails: ${reason(error)}`]);
+      .catch((error: unknown) => [`a deploy of this version would fail: ${reason(error)}`]);
     if (this.#ended || fleet.liveDeployId !== made.deployId) return;
     for (const each of words) terminal.say(each, 'yellow');
   }
@@ -180,8 +180,8 @@ export class Versions {
     const { fleet, terminal, onChange } = this.#options;
     const words = reason(error);
     this.#failure = words;
-    const old = fleet.liveDeployId === null ? '' : '\nThe version before answers on.';
-    const what = error instanceof BuildFailure ? 'the build failed' : 'it does not start';
+    const old = fleet.liveDeployId === null ? '' : '\nThe version before this one still runs.';
+    const what = error instanceof BuildFailure ? 'the build failed' : 'the app does not start';
     terminal.fail(`${what}: ${words}${old}`);
     if (fleet.liveDeployId === null) onChange(`failed ${Date.now()}`);
   }

@@ -33,7 +33,7 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
   );
   const missing = [...certificates, ...others, ...namespaces, ...classes, ...servers, ...queues, ...tails];
   if (missing.length === 0) return '';
-  return `what the app calls and does not run here, so that the calls fail: ${missing.join(', ')}`;
+  return `\`cellar dev\` does not run these services of the app, whose calls fail unless said otherwise: ${missing.join(', ')}`;
 }
 
 /** Returns warnings about missing secrets, and about secrets named like a binding. @param names of the secrets in `.dev.vars` */

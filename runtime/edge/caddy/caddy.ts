@@ -116,7 +116,7 @@ export class Caddy {
     try {
       await this.#post('/load', config);
     } catch (error) {
-      this.#problem = `Caddy does not take its config: ${reason(error)}`;
+      this.#problem = `Caddy refuses its configuration: ${reason(error)}`;
       throw new Error(this.#problem);
     }
     this.#config = config;

@@ -34,7 +34,9 @@ export async function startCaddyProxy(
   );
   if (internalAuthority) {
     const certificate = rootCertificate(directory);
-    log('info', "certificates come from an authority of Caddy's own, for clients to trust", { certificate });
+    log('info', 'Caddy issues the certificates itself: clients must trust its certificate authority', {
+      certificate,
+    });
   }
   return port;
 }

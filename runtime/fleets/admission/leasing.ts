@@ -59,7 +59,8 @@ export class Leasing {
     { mayBlock = false, ms = this.#limits.ms }: LeaseOptions = {},
   ): Promise<T> {
     const { most } = this.#limits;
-    if (this.#count >= most) throw new Error(`${purpose}: ${most} others use the app's process already`);
+    if (this.#count >= most)
+      throw new Error(`${purpose}: ${most} other calls use the app's process already; try again`);
     this.#count++;
     const late = new AbortController();
     const timer = setTimeout(() => late.abort(new Error(`${purpose} did not end within ${ms / 1000} s`)), ms);

@@ -116,7 +116,7 @@ export class Slots {
     };
     const abort = () => settle(() => reject(signal.reason));
     const late = new StartRefused(
-      `no turn to start came within ${this.#timeoutMs / 1000} s: starts of other apps take too long`,
+      `the app could not start within ${this.#timeoutMs / 1000} s, because starts of other apps take too long; the next request tries again`,
     );
     const timer = setTimeout(() => settle(() => reject(late)), this.#timeoutMs);
     signal.addEventListener('abort', abort, { once: true });

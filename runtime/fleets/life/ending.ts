@@ -96,6 +96,9 @@ async function end(phase: Running | Leased, log: (line: string) => void, drainMs
   const [drained, ended] = await Promise.all([Promise.all(drains), leases.drain(drainMs)]);
   const cut = drained.reduce((sum, each) => sum + each.cut, 0);
   if (cut > 0) log(`${cut} requests did not end within ${drainMs / 1000} s and were cut`);
-  if (ended > 0) log(`${ended} leases did not end within ${drainMs / 1000} s and were ended`);
+  if (ended > 0)
+    log(
+      `${ended} crons, queries or other calls of Cellar did not end within ${drainMs / 1000} s and were ended`,
+    );
   await Promise.all([cell.stop(), phase.name === 'running' && phase.replicas.end(0)]);
 }

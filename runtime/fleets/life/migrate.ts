@@ -88,7 +88,7 @@ function keyOf({ storageId, migrationsTable }: Database): string {
 function renamed(gone: string[]): string {
   if (gone.length === 0) return '';
   const shown = gone.length > GONE_SHOWN ? ['…', ...gone.slice(-GONE_SHOWN)] : gone;
-  return `; the database has applied ${shown.join(', ')}, which the project does not have: a migration keeps the name that it was applied by`;
+  return `; the database has applied ${shown.join(', ')}, which the project does not have: a migration must keep the name under which it was applied`;
 }
 
 function services(): Fields[] {

@@ -212,7 +212,10 @@ export class Supervisor implements StartingApp {
       return await this.#due.next(this.live!.directory, signal);
     } catch (error) {
       signal.throwIfAborted();
-      this.options.say('warn', `alarms could not be read, so the process stays for them: ${reason(error)}`);
+      this.options.say(
+        'warn',
+        `alarms could not be read, so the idle process keeps running for them: ${reason(error)}`,
+      );
       return Date.now();
     }
   }

@@ -30,7 +30,7 @@ export async function evictOwner(file: string): Promise<void> {
   if (Number.isInteger(pid) && identify(pid) === owner) {
     process.kill(-pid, 'SIGKILL');
     if (!(await until(() => identify(pid) !== owner, GONE)))
-      throw new Error(`process ${pid} still has the app's storage; end it first`);
+      throw new Error(`process ${pid} still uses the app's storage; end this process first`);
   }
   rmSync(file, { force: true });
 }

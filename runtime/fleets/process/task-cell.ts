@@ -66,7 +66,7 @@ export async function withTask<T>(
 async function ask(cell: Cell, { name, what, signal }: Task, path: string, body: string): Promise<unknown> {
   const request = { method: 'POST', limitBytes: ANSWER_BYTES, path, body, signal };
   const answered = askSocket(cell.socketPath(name), request).then(({ status, text }) => {
-    if (text === null) throw new Error(`${what} failed with more than ${ANSWER_BYTES} bytes to say`);
+    if (text === null) throw new Error(`${what} failed, with an error of more than ${ANSWER_BYTES} bytes`);
     if (status !== 200) throw new Error(`${what} failed: ${text}`);
     return JSON.parse(text) as unknown;
   });

@@ -188,7 +188,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const launchBytes = Buffer.byteLength(launch);
   if (launchBytes > LAUNCH_BYTES)
     throw new Error(
-      `the names of its classes, D1 migrations, service bindings, cron triggers and Workflows have ${launchBytes} bytes, more than ${LAUNCH_BYTES}`,
+      `the names of its classes, D1 migrations, service bindings, cron triggers and Workflows have ${launchBytes} bytes; at most ${LAUNCH_BYTES} are allowed`,
     );
   const sockets = { bucketSocket, serviceSocket, hostServiceSockets };
   const noSockets = {

@@ -81,8 +81,8 @@ export class Deliveries {
         ? this.#outgoing.forward(incoming, rates, given)
         : this.#outgoing.reply(incoming, rates, given),
     );
-    socket.addEventListener('close', () => fail('the app cannot take e-mails now'));
-    socket.addEventListener('error', () => fail('the app cannot take e-mails now'));
+    socket.addEventListener('close', () => fail('the app cannot receive e-mails now'));
+    socket.addEventListener('error', () => fail('the app cannot receive e-mails now'));
     try {
       return await promise;
     } finally {
@@ -142,7 +142,7 @@ class Conversation {
     if (this.#hasEnded) return;
     if (++this.#messages > MESSAGES || this.#socket.bufferedAmount > UNREAD_BYTES) {
       this.leave();
-      this.#end({ kind: 'failed', reason: 'the app asked too much and read too little' });
+      this.#end({ kind: 'failed', reason: 'the app sent too many calls, or did not read the answers' });
       return;
     }
     let asked: Asked;
@@ -150,7 +150,7 @@ class Conversation {
       asked = JSON.parse(String(data)) as Asked;
       if (typeof asked !== 'object' || asked === null) throw new Error('no object');
     } catch {
-      this.#end({ kind: 'failed', reason: 'the app answered with something else' });
+      this.#end({ kind: 'failed', reason: 'the answer of the app is not valid' });
       return;
     }
     if (asked.more !== undefined) this.#sendChunk();
@@ -176,7 +176,7 @@ class Conversation {
         throw new MailError(
           429,
           'E_RATE_LIMIT_EXCEEDED',
-          `An e-mail may have ${SENDS} forwards and replies, ${SENDS_AT_ONCE} at a time.`,
+          `An e-mail may have at most ${SENDS} forwards and replies, and at most ${SENDS_AT_ONCE} at a time.`,
         );
       this.#running++;
       const messageId = await this.#send(kind, given).finally(() => this.#running--);

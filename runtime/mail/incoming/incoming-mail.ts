@@ -160,7 +160,7 @@ async function bind(port: number, isLocal: boolean): Promise<BoundSocket> {
     await once(probe, 'close');
     return bindSocket(port, isLocal ? '127.0.0.1' : '::');
   } catch (error) {
-    const why = 'another program has it, or ports below 1024 need more rights';
-    throw new Error(`RUNNER_MAIL_PORT: port ${port} cannot be had; ${why}`, { cause: error });
+    const why = 'another program uses the port, or Cellar has no right to open ports below 1024';
+    throw new Error(`RUNNER_MAIL_PORT: port ${port} cannot be opened: ${why}`, { cause: error });
   }
 }

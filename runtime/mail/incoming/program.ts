@@ -35,5 +35,5 @@ async function listen({ name, socket, tls, outgoing }: Setup, listener: Server):
 process.on('disconnect', () => process.exit());
 // An error of one connection must not end the others.
 process.on('uncaughtException', (error) =>
-  log('error', 'the receiver of e-mails erred', { error: error.stack }),
+  log('error', 'the receiver of e-mails had an uncaught error', { error: error.stack }),
 );

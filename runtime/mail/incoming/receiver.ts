@@ -97,7 +97,7 @@ class Reply extends Error {
   }
 }
 
-const tooLarge = () => new Reply(552, `5.3.4 an e-mail may have ${MAIL_BYTES} bytes`);
+const tooLarge = () => new Reply(552, `5.3.4 an e-mail may have at most ${MAIL_BYTES} bytes`);
 const busy = () => new Reply(452, '4.3.1 too much mail at a time, try again later');
 
 export class Receiver {
@@ -269,17 +269,17 @@ export class Receiver {
     if (head === null)
       throw new Reply(
         554,
-        `5.6.0 the head must have headers only, ${HEAD_BYTES} bytes and ${HEAD_LINES} lines`,
+        `5.6.0 the head must have headers only, with at most ${HEAD_BYTES} bytes and ${HEAD_LINES} lines`,
       );
-    if (valuesOf(head, 'received').length > HOPS) throw new Reply(554, '5.4.6 the e-mail goes in a circle');
+    if (valuesOf(head, 'received').length > HOPS) throw new Reply(554, '5.4.6 the e-mail is in a mail loop');
     if (valuesOf(head, 'dkim-signature').length > SIGNATURES)
-      throw new Reply(554, `5.7.0 an e-mail may have ${SIGNATURES} DKIM signatures`);
+      throw new Reply(554, `5.7.0 an e-mail may have at most ${SIGNATURES} DKIM signatures`);
     if (valuesOf(head, 'from').length !== 1) throw new Reply(550, '5.6.0 the e-mail needs one From header');
     const { name } = this.#options;
     const origin = { address: session.remoteAddress, helo: session.hostNameAppearsAs, from };
     const { results, dmarc, isRefused, isUncertain, hasManyDomains } = await this.#check(received, origin);
     if (hasManyDomains)
-      throw new Reply(550, `5.6.0 the From header may have addresses of ${FROM_DOMAINS} domains`);
+      throw new Reply(550, `5.6.0 the From header may have addresses of at most ${FROM_DOMAINS} domains`);
     if (isRefused && isUncertain)
       throw new Reply(451, '4.7.0 the DNS servers of the sender do not answer, try again later');
     if (isRefused)

@@ -43,7 +43,7 @@ async function write(packs: PackReader, { path, size, mode, chunks }: FileEntry,
       await file.writeFile(content);
       written += content.length;
     }
-    if (written !== size) throw new Damaged(`${path} has ${written} bytes in it and should have ${size}`);
+    if (written !== size) throw new Damaged(`${path} has ${written} bytes and should have ${size}`);
   } finally {
     await file.close();
   }

@@ -234,7 +234,7 @@ async function extractParts(store: SnapshotStore, id: string, parts: Part[], fil
   const options = damaged.map(({ part }) => `--without ${part.slug}`).join(' ');
   const canLeave = damaged.every(({ part }) => part.kind === 'app');
   throw new Damaged(
-    `snapshot ${id} cannot restore ${named}. Restore another snapshot${canLeave ? `, or leave this out: npm run restore -- ${id} ${options}` : ''}`,
+    `snapshot ${id} cannot restore ${named}. Restore another snapshot${canLeave ? `, or leave out the damaged apps: npm run restore -- ${id} ${options}` : ''}`,
   );
 }
 

@@ -45,7 +45,7 @@ function requireFile(stat) {
   if (!stat.isFile()) throw new Error('it is not a file');
   const kept = stat.blocks * BLOCK;
   if (stat.size > LARGE && kept < stat.size * SHARE)
-    throw new Error(`its ${stat.size} bytes are holes but for ${kept}`);
+    throw new Error(`the file is sparse: only ${kept} of its ${stat.size} bytes are stored`);
 }
 
 function printFile(path) {

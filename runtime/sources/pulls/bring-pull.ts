@@ -47,7 +47,7 @@ export async function bringPull(
     const fetched = await turn.fetch(repository, asked);
     if (fetched.sha !== sha)
       throw new Error(
-        `the Git host has the commit ${fetched.sha} now, and its webhook has not told of it yet`,
+        `the pull request is at commit ${fetched.sha} now; Cellar waits for the webhook with this commit`,
       );
     if (before !== sha) {
       await store([{ ref, before: before ?? NO_SHA, after: sha }]);

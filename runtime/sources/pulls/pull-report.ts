@@ -47,7 +47,7 @@ function stateOf({ state, sha, error }: StoredPull): string {
 
 function statusOf({ state, error }: StoredPull, slug: string, url: string | null): CommitStatus {
   const context = `cellar/${slug}`;
-  if (state === 'live') return { state: 'success', context, description: 'The preview serves', url };
+  if (state === 'live') return { state: 'success', context, description: 'The preview is live', url };
   if (state === 'failed') {
     const description = `No preview: ${error ?? 'the deploy failed'}`.slice(0, DESCRIPTION_LENGTH);
     return { state: 'failure', context, description, url: null };
@@ -64,11 +64,11 @@ function commentOf({ number, state, sha, error }: StoredPull, slug: string, url:
     case 'live':
       return `${title}: ${url} shows ${commit}.`;
     case 'failed':
-      return `${title}: ${commit} has none. ${fenced(error ?? 'The deploy failed')}`;
+      return `${title}: ${commit} has no preview. ${fenced(error ?? 'The deploy failed')}`;
     case 'closed':
-      return `${title}: it was removed.`;
+      return `${title}: the preview was removed.`;
     case 'waiting':
-      return `${title}: ${commit} comes from outside, so somebody who may push to the app has to approve it in Cellar, with \`cellar source approve ${number} --sha ${sha}\`.`;
+      return `${title}: ${commit} is from a fork, so somebody who may push to the app has to approve it in Cellar, with \`cellar source approve ${number} --sha ${sha}\`.`;
     default:
       return `${title}: ${commit} is being built.`;
   }

@@ -221,7 +221,7 @@ function bucketOf({ headers }: IncomingMessage): string {
 function failure(error: unknown): R2Error {
   const { code } = error as NodeJS.ErrnoException;
   if (code === 'ENOSPC' || code === 'EDQUOT' || code === 'SQLITE_FULL')
-    return unavailable('The disk of this machine is full, so this could not be written.');
+    return unavailable('The disk of this machine is full, so the object could not be written.');
   // ECONNRESET: the client has disconnected. That is no failure of the bucket, so it is not logged.
   if (code !== 'ECONNRESET') log('error', 'a bucket operation failed', { error: reason(error) });
   return internalError();

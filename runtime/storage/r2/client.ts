@@ -209,7 +209,7 @@ function sendOnce(
 
 async function whole(response: IncomingMessage): Promise<string> {
   const bytes = await readAtMost(response, ANSWER_BYTES);
-  if (bytes === null) throw new Error('the bucket service answered too much');
+  if (bytes === null) throw new Error('the answer of the bucket service is too large');
   return bytes.toString('utf8');
 }
 

@@ -9,7 +9,8 @@ import type { AboutApp, ServiceOptions } from './messages.ts';
 import { RemoteStores } from './remote/remote-stores.ts';
 
 const REFUSALS: QuotaRefusals = {
-  tooMuch: (maxMb) => tooLarge(`The objects of this app may have ${maxMb} MiB in all (RUNNER_APP_MAX_MB).`),
+  tooMuch: (maxMb) =>
+    tooLarge(`The objects of this app may have at most ${maxMb} MiB in all (RUNNER_APP_MAX_MB).`),
   diskFull: (floorMb) =>
     unavailable(`The disk of this machine is almost full (RUNNER_DISK_FLOOR_MB is ${floorMb}).`),
 };

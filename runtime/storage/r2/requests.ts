@@ -78,7 +78,7 @@ const request = z.discriminatedUnion('method', [
   z.object({
     method: z.literal('delete'),
     object: z.string().optional(),
-    objects: z.array(z.string()).max(DELETE_KEYS, `a delete may name ${DELETE_KEYS} keys`).optional(),
+    objects: z.array(z.string()).max(DELETE_KEYS, `a delete may name at most ${DELETE_KEYS} keys`).optional(),
   }),
   z.object({ method: z.literal('createMultipartUpload'), object: z.string(), ...described }),
   z.object({

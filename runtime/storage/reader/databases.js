@@ -94,7 +94,7 @@ export function prepare(database, sql) {
 export function sqlRefusal(error) {
   if (error.code === 'ERR_INVALID_ARG_VALUE') return new Refusal('query_failed', 'there is no statement');
   if (error instanceof Refusal || error.code !== 'ERR_SQLITE_ERROR') return error;
-  const denied = error.message === 'not authorized' ? ': only statements that read are carried out here' : '';
+  const denied = error.message === 'not authorized' ? ': only statements that read are allowed' : '';
   return new Refusal('query_failed', `${error.message}${denied}`);
 }
 
@@ -112,7 +112,8 @@ const rest = /^(?:\s|;|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*$/;
 function query(database, sql) {
   const statement = prepare(database, sql);
   const tail = sql.slice(sql.indexOf(statement.sourceSQL) + statement.sourceSQL.length);
-  if (!rest.test(tail)) throw new Refusal('query_failed', 'this takes one statement at a time');
+  if (!rest.test(tail))
+    throw new Refusal('query_failed', 'the query has several statements: send one at a time');
   const columns = statement.columns().map(({ name }) => name);
   const rows = [];
   for (const row of rowsOf(statement)) rows.push(json(row));

@@ -99,7 +99,7 @@ export function exportDatabase({ path, tables }) {
       if (size > limitBytes)
         throw new Refusal(
           'answer_too_large',
-          `the database has ${sizeOf(path)} bytes, and its SQL more than ${limitBytes}, the most that one answer has`,
+          `the export of the database, which has ${sizeOf(path)} bytes, is larger than ${limitBytes} bytes: export fewer tables at once`,
         );
       parts.push(part);
     }

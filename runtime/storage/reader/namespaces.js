@@ -87,7 +87,7 @@ function isFile(path) {
 
 /** Returns a value that is in a file. @param places directories where the file may be */
 function readBlob(places, blob) {
-  const nowhere = new Refusal('storage_unreadable', 'its value lies nowhere');
+  const nowhere = new Refusal('storage_unreadable', 'the file with the value of the key is missing');
   const file = BLOB.exec(blob)?.[1];
   if (file === undefined) throw nowhere;
   const isThere = (place) => isDirectory(dirname(place)) && isDirectory(place) && isFile(join(place, file));
@@ -96,6 +96,9 @@ function readBlob(places, blob) {
   const path = join(place, file);
   const stat = lstatSync(path);
   if (stat.size > (limitBytes / 4) * 3)
-    throw new Refusal('answer_too_large', `the value has ${stat.size} bytes, more than one answer has`);
+    throw new Refusal(
+      'answer_too_large',
+      `the value has ${stat.size} bytes; at most ${(limitBytes / 4) * 3} are read`,
+    );
   return readFileSync(path);
 }

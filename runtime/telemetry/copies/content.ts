@@ -35,7 +35,7 @@ export async function unpack(bytes: Uint8Array): Promise<{ rows: CopiedRow[]; ha
   const { format, rows } = JSON.parse(text) as { format?: unknown; rows?: unknown };
   if (format !== FORMAT) throw new Error(`its format is ${format}, and this Cellar knows ${FORMAT}`);
   if (!Array.isArray(rows) || !rows.every(isRow))
-    throw new Error('it has no list of rows, or a row without app_id');
+    throw new Error('its "rows" are not a list of rows with an app_id');
   return { rows, hash: hashOf(text) };
 }
 

@@ -83,7 +83,10 @@ export class Copies implements Part {
     while (!signal.aborted) {
       await this.round().catch((error: unknown) => {
         if (!signal.aborted)
-          this.#options.onTrouble('the bucket has no new copies; it is tried again', reason(error));
+          this.#options.onTrouble(
+            'copies could not be exchanged with the bucket; Cellar tries again',
+            reason(error),
+          );
       });
       await sleep(EVERY_MS, undefined, { signal, ref: false }).catch(() => {});
     }

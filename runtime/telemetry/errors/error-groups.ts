@@ -24,7 +24,8 @@ const CHANGES_PER_MS = 100;
 const OTHER = {
   fingerprint: 'other',
   kind: 'Other',
-  message: 'errors above the limit of groups; of most of them only the number is known',
+  message:
+    'errors that are in no group, because the app has too many groups; of most of them only the number is known',
   mechanism: 'uncaught',
 };
 

@@ -192,7 +192,7 @@ export class Logs implements Part {
     const unlogged = this.#unlogged;
     this.#unlogged = new Map();
     for (const [appId, dropped] of unlogged) {
-      const text = `${dropped} lines were dropped: of what an app prints, ${LINES_PER_S} lines and 256 KiB a second are kept`;
+      const text = `${dropped} lines were dropped: at most ${LINES_PER_S} lines and 256 KiB a second of an app are stored`;
       const said = { level: 'warn', source: 'supervisor', text, fields: null } as const;
       this.#keep(appId, { at: Date.now(), ...said, traceId: null, release: null });
     }

@@ -107,32 +107,44 @@ export class Totals implements Part {
       {
         name: 'cellar_app_requests_total',
         type: 'counter',
-        help: 'Requests at the edge by class of status.',
+        help: 'Requests to the app at the edge, by class of HTTP status.',
         samples: requestSamples([...apps, ...quiet]),
       },
-      sum('rate_limited_total', 'Requests refused with 429.', ({ rateLimited }) => rateLimited),
-      sum('shed_total', 'Requests refused for want of memory.', ({ shed }) => shed),
-      sum('received_bytes_total', 'Bytes of bodies of requests.', ({ bytesIn }) => bytesIn),
-      sum('sent_bytes_total', 'Bytes of bodies of answers.', ({ bytesOut }) => bytesOut),
-      sum('held_seconds_total', 'Time that requests were held.', ({ heldMs }) => heldMs / MS),
-      sum('cpu_seconds_total', 'Processor time of its processes.', ({ cpuMs }) => cpuMs / MS),
-      sum('wakes_total', 'Starts of a process after a rest.', ({ wakes }) => wakes),
+      sum(
+        'rate_limited_total',
+        'Requests to the app that a rate limit refused (429).',
+        ({ rateLimited }) => rateLimited,
+      ),
+      sum(
+        'shed_total',
+        'Requests to the app that were refused because the host had too little memory (503).',
+        ({ shed }) => shed,
+      ),
+      sum('received_bytes_total', 'Bytes in the bodies of requests to the app.', ({ bytesIn }) => bytesIn),
+      sum('sent_bytes_total', 'Bytes in the bodies of responses of the app.', ({ bytesOut }) => bytesOut),
+      sum(
+        'held_seconds_total',
+        'Time that requests to the app waited in its queue, such as during a start.',
+        ({ heldMs }) => heldMs / MS,
+      ),
+      sum('cpu_seconds_total', 'CPU time of the processes of the app.', ({ cpuMs }) => cpuMs / MS),
+      sum('wakes_total', 'Starts of the sleeping or hibernating app.', ({ wakes }) => wakes),
       {
         name: 'cellar_app_memory_bytes',
         type: 'gauge',
-        help: 'Private memory of its processes at the last sample.',
+        help: 'Private memory of the processes of the app at the last sample.',
         samples: apps.map(({ labels, total }) => ({ labels, value: total.memoryBytes })),
       },
       {
         name: 'cellar_app_processes',
         type: 'gauge',
-        help: 'Processes that served at the last sample.',
+        help: 'Processes of the app that served requests at the last sample.',
         samples: apps.map(({ labels, total }) => ({ labels, value: total.processes })),
       },
       {
         name: 'cellar_app_request_duration_seconds',
         type: 'histogram',
-        help: 'From the head of a request to the end of its answer.',
+        help: 'Duration of requests to the app, from the headers of the request to the end of the response.',
         samples: durationSamples(apps),
       },
     ];
@@ -196,39 +208,69 @@ function hostFamilies(stats: HostStats): Family[] {
   });
   const { queues, cells, wakes, memory, disk, telemetry, control_plane, event_loop_delay, bucket } = stats;
   return [
-    one('gauge', 'start_time_seconds', 'When the host started.', Date.parse(stats.started_at) / MS),
-    one('gauge', 'host_resident_memory_bytes', "Memory of the host's process.", stats.rss_bytes),
+    one(
+      'gauge',
+      'start_time_seconds',
+      'Unix time at which the host started.',
+      Date.parse(stats.started_at) / MS,
+    ),
+    one(
+      'gauge',
+      'host_resident_memory_bytes',
+      'Resident memory of the process of the host.',
+      stats.rss_bytes,
+    ),
     one(
       'gauge',
       'gateway_loop_delay_p50_seconds',
-      "How late the gateway's thread comes to what is due, lately: the median.",
+      "Delay of the event loop of the gateway's thread in the last two minutes: the median.",
       event_loop_delay.p50_ms / MS,
     ),
     one(
       'gauge',
       'gateway_loop_delay_p99_seconds',
-      'The same: the 99th percentile.',
+      "Delay of the event loop of the gateway's thread in the last two minutes: the 99th percentile.",
       event_loop_delay.p99_ms / MS,
     ),
-    one('gauge', 'cells', 'Processes of apps that run.', cells.running),
-    one('gauge', 'cells_memory_bytes', 'Private memory of them all.', cells.memory_bytes),
+    one('gauge', 'cells', 'Running processes of apps.', cells.running),
+    one('gauge', 'cells_memory_bytes', 'Private memory of all processes of apps.', cells.memory_bytes),
     one('gauge', 'open_streams', 'Requests and upgraded connections that are open.', cells.open_streams),
-    one('counter', 'wakes_total', 'Starts that requests waited for.', wakes.count),
-    one('counter', 'wakes_failed_total', 'Those that failed.', wakes.failed),
-    one('gauge', 'memory_used_bytes', 'What counts against RUNNER_FLEET_MAX_RSS_MB.', memory.used_bytes),
-    one('gauge', 'memory_limit_bytes', 'How much may be used.', memory.limit_bytes),
-    one('gauge', 'disk_free_bytes', 'Free on the disk of the data directory.', disk.free_bytes),
-    one('gauge', 'disk_floor_bytes', 'How much must stay free.', disk.floor_bytes),
+    one('counter', 'wakes_total', 'Starts of apps for which requests waited.', wakes.count),
+    one(
+      'counter',
+      'wakes_failed_total',
+      'Starts of apps for which requests waited, and which failed.',
+      wakes.failed,
+    ),
+    one(
+      'gauge',
+      'memory_used_bytes',
+      'Memory that counts against RUNNER_FLEET_MAX_RSS_MB.',
+      memory.used_bytes,
+    ),
+    one(
+      'gauge',
+      'memory_limit_bytes',
+      'Memory that Cellar and its apps may use (RUNNER_FLEET_MAX_RSS_MB).',
+      memory.limit_bytes,
+    ),
+    one('gauge', 'disk_free_bytes', 'Free space on the disk of the data directory.', disk.free_bytes),
+    one(
+      'gauge',
+      'disk_floor_bytes',
+      'Space that must stay free on the disk of the data directory (RUNNER_DISK_FLOOR_MB).',
+      disk.floor_bytes,
+    ),
     {
       name: 'cellar_queue_length',
       type: 'gauge',
-      help: 'What waits for its turn.',
+      help: 'Length of each queue of Cellar.',
       samples: Object.entries(queues).map(([queue, value]) => ({ labels: labelsText({ queue }), value })),
     },
     {
       name: 'cellar_telemetry_dropped_total',
       type: 'counter',
-      help: 'Telemetry that was dropped, because a limit was reached.',
+      help: 'Telemetry that was dropped because a limit was reached, by kind.',
       samples: Object.entries(telemetry.dropped).map(([what, value]) => ({
         labels: labelsText({ what }),
         value,
@@ -236,7 +278,14 @@ function hostFamilies(stats: HostStats): Family[] {
     },
     ...(bucket === null
       ? []
-      : [one('gauge', 'bucket_up', 'Whether the bucket can be used.', Number(bucket.problem === null))]),
+      : [
+          one(
+            'gauge',
+            'bucket_up',
+            'Whether the bucket can be used: 1 if so, else 0.',
+            Number(bucket.problem === null),
+          ),
+        ]),
     {
       name: 'cellar_bucket_requests_total',
       type: 'counter',
@@ -248,7 +297,12 @@ function hostFamilies(stats: HostStats): Family[] {
         })),
       ),
     },
-    one('gauge', 'control_plane_up', 'Whether the control plane answers.', Number(control_plane.answers)),
+    one(
+      'gauge',
+      'control_plane_up',
+      'Whether the control plane answers: 1 if so, else 0.',
+      Number(control_plane.answers),
+    ),
     one('counter', 'control_plane_restarts_total', 'Restarts of the control plane.', control_plane.restarts),
   ];
 }

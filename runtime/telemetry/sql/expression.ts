@@ -32,6 +32,12 @@ const KINDS: Record<string, { is: (type: Type) => boolean; name: string }> = {
   a: { is: ({ name }) => name !== 'Interval', name: 'a value' },
 };
 
+/** Returns the numbers of arguments that a function takes, for an error: "2", "1 to 3" or "at least 1". */
+function countText(least: number, most: number): string {
+  if (most === least) return `${least}`;
+  return most === Number.POSITIVE_INFINITY ? `at least ${least}` : `${least} to ${most}`;
+}
+
 /**
  * Checks the arguments of a function.
  * @param kinds a letter of `KINDS` for each argument. Arguments after `|` are optional. A `*` at the end: the last argument
@@ -43,7 +49,7 @@ export function check({ name, values, at }: Called, kinds: string): void {
   const all = needed + optional;
   const most = kinds.endsWith('*') ? Number.POSITIVE_INFINITY : all.length;
   if (values.length < needed.length || values.length > most) {
-    const count = most === needed.length ? `${most}` : `at least ${needed.length}`;
+    const count = countText(needed.length, most);
     throw new SqlError(`${name}() takes ${count} arguments, not ${values.length}`, at);
   }
   values.forEach((value, i) => {

@@ -219,7 +219,7 @@ class Parser {
       const { at, kind, text } = this.#token;
       const operator = kind === 'symbol' ? operators[text] : undefined;
       if (operator === undefined) return left;
-      if (links === DEPTH) throw new SqlError(`an expression may chain ${DEPTH} operators`, at);
+      if (links === DEPTH) throw new SqlError(`an expression may chain at most ${DEPTH} operators`, at);
       this.#next++;
       left = call(operator, [left, operand()], at);
     }

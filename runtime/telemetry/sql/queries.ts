@@ -41,7 +41,7 @@ export async function queryDatapoints(
     throw new Refusal(
       504,
       'query_timeout',
-      `the query took longer than ${deadlineMs / 1000} s, or too much memory: narrow it by WHERE`,
+      `the query took longer than ${deadlineMs / 1000} s, or needed too much memory: narrow it by WHERE`,
     );
   }
 }

@@ -105,7 +105,7 @@ test('a push during an outage is refused with the reason, and reads are served f
   store.faults = { isBusy: true };
   const { code, printed } = await host.git('push', host.url, 'HEAD:main');
   assert.equal(code, 1, printed);
-  assert.match(printed, /remote: Cellar could not store this in the bucket: .*503/);
+  assert.match(printed, /remote: Cellar could not store the change of the repository in the bucket: .*503/);
   assert.deepEqual(await localRefs(host), { 'refs/heads/main': first });
   assert.deepEqual(await served(host), { 'refs/heads/main': first });
   store.faults = {};
@@ -321,7 +321,7 @@ test('branches and tags, and the bytes of their names, have a limit; fewer are a
   assert.equal(Object.keys(after).length, 1_041);
   const expected = {
     status: 400,
-    message: /20000 branches and tags, with 2097152 bytes of names: delete some/,
+    message: /at most 20000 branches and tags, whose names have at most 2097152 bytes: delete some/,
   };
   assert.throws(() => changed(after, [{ ...added, ref: long(5_001) }]), expected);
   const older = { ...after, [long(6_000)]: sha, [long(6_001)]: sha };

@@ -197,7 +197,7 @@ test('the error of a failed command names its exit code or signal', async () => 
     shell('no-such-program').ended,
     /`script` failed with exit code 127: a program that it calls is not installed; .*dependencies of package\.json/,
   );
-  await assert.rejects(shell('kill -TERM $$').ended, new BuildFailure('`script` failed by SIGTERM'));
+  await assert.rejects(shell('kill -TERM $$').ended, new BuildFailure('`script` was ended by SIGTERM'));
 });
 
 test('a missing program fails the build, not the host', async () => {

@@ -386,7 +386,10 @@ deleted_classes = ["Counter"]
   assert.deepEqual([second.status, third.status], ['live', 'live']);
   const said = /\(Counter\): snapshot KEY has it/;
   await eventually(() => said.test(store.deploys.log(APP, third.id)!), 'the data is moved');
-  assert.match(store.deploys.log(APP, second.id)!, /is not moved; the next deploy does that: a newer deploy/);
+  assert.match(
+    store.deploys.log(APP, second.id)!,
+    /could not be removed; the next deploy tries again: a newer deploy/,
+  );
   const [queued] = /^▸ queued: .*$/m.exec(store.deploys.log(APP, third.id)!)!;
   assert.equal(queued, `▸ queued: until the files of deploy ${second.id} are removed`);
   assert.ok(!existsSync(kept));

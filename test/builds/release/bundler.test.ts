@@ -275,7 +275,7 @@ test('a crash fails the current request, and the next request starts another pro
   const ended = bundle(bundler, hello());
   await eventually(() => bundler.pids.length > 0, 'it has started');
   process.kill(bundler.pids[0]!, 'SIGKILL');
-  await assert.rejects(ended, /^BuildFailure: the bundler ended \(SIGKILL\); push again$/);
+  await assert.rejects(ended, /^BuildFailure: the bundler ended \(SIGKILL\); deploy again$/);
   await bundle(bundler, hello());
 });
 

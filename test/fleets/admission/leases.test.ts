@@ -257,7 +257,10 @@ test('leases above the limit are refused, and an app that never ran gets none', 
   const leasing = await leasingOf(t, { ms: 10_000, most: 2 });
   const end = Promise.withResolvers<void>();
   const held = [1, 2].map(() => leasing.withCell('a test', () => end.promise));
-  await assert.rejects(leasing.withCell('a third', speak), /^Error: a third: 2 others use the app's process/);
+  await assert.rejects(
+    leasing.withCell('a third', speak),
+    /^Error: a third: 2 other calls use the app's process/,
+  );
   end.resolve();
   await Promise.all(held);
   assert.equal(await leasing.withCell('a fourth', speak), '0');

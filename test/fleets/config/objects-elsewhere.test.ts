@@ -187,7 +187,7 @@ test('only classes of Durable Objects can be called so', async (t) => {
 
 test('a class that was made anew, and an app of another owner, are refused with the reason', async (t) => {
   const anew = await bound(t, { storageId: 'before' });
-  assert.match(await anew.get('add'), /The id is not of the class Room\. .* deploy the app that calls again/);
+  assert.match(await anew.get('add'), /The id is not of the class Room\. .* deploy the calling app again/);
   const foreign = await bound(t, { owner: 'another' });
   assert.equal(await foreign.get('add'), 'Error: There is no app rooms of the same owner.');
 });

@@ -124,7 +124,8 @@ async function blobOf(answer, left) {
   const chunks = [];
   for await (const chunk of answer.body ?? []) {
     left.bytes -= chunk.byteLength;
-    if (left.bytes < 0) throw new Refusal(413, 9402, `the images of a call may have ${MAX_BYTES} bytes`);
+    if (left.bytes < 0)
+      throw new Refusal(413, 9402, `the images of a call may have at most ${MAX_BYTES} bytes`);
     chunks.push(chunk);
   }
   return new Blob(chunks);

@@ -145,7 +145,7 @@ async function replyOf(message) {
 async function base64Of(content) {
   const bytes = new Uint8Array(await new Response(content).arrayBuffer());
   if (bytes.length > REPLY_BYTES)
-    throw Object.assign(new Error(`An e-mail may have ${REPLY_BYTES} bytes.`), {
+    throw Object.assign(new Error(`An e-mail may have at most ${REPLY_BYTES} bytes.`), {
       code: 'E_CONTENT_TOO_LARGE',
     });
   return bytes.toBase64();

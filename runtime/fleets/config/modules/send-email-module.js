@@ -14,7 +14,7 @@ function refusal(code, message) {
 async function base64Of(content) {
   const bytes = new Uint8Array(await new Response(content).arrayBuffer());
   if (bytes.length > MESSAGE_BYTES)
-    throw refusal('E_CONTENT_TOO_LARGE', `An e-mail may have ${MESSAGE_BYTES} bytes.`);
+    throw refusal('E_CONTENT_TOO_LARGE', `An e-mail may have at most ${MESSAGE_BYTES} bytes.`);
   return bytes.toBase64();
 }
 

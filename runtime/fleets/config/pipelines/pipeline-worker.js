@@ -32,7 +32,7 @@ export class CellarPipeline extends DurableObject {
     const { storage } = this.ctx;
     if (this.#bytes + bytes > WAITING_BYTES)
       throw new Error(
-        `${WAITING_BYTES / 1024 / 1024} MiB wait for the bucket of the pipeline ${pipeline}, which takes no object`,
+        `${WAITING_BYTES / 1024 / 1024} MiB wait to be written to the bucket of the pipeline ${pipeline}, which cannot be written now`,
       );
     storage.sql.exec('INSERT INTO chunks (text, bytes) VALUES (?, ?)', text, bytes);
     this.#bytes += bytes;
@@ -108,7 +108,9 @@ export class PipelineEntrypoint extends WorkerEntrypoint {
     const text = lines.join('');
     const bytes = encoder.encode(text).length;
     if (bytes > SEND_BYTES)
-      throw new RangeError(`send(): the records have ${bytes} bytes; ${SEND_BYTES} are allowed in one call.`);
+      throw new RangeError(
+        `send(): the records have ${bytes} bytes; at most ${SEND_BYTES} are allowed in one call.`,
+      );
     const { pipeline } = this.ctx.props;
     await this.env.PIPELINES.get(this.env.PIPELINES.idFromName(pipeline)).add(pipeline, text, bytes);
   }

@@ -122,7 +122,7 @@ function objectOf({ className, id, name }, exports) {
     const named = name === undefined ? known : namespace.idFromName(name);
     return namespace.get(named.equals(known) ? named : known);
   } catch {
-    const detail = `The id is not of the class ${className}. If the class was made anew, deploy the app that calls again.`;
+    const detail = `The id is not of the class ${className}. If the class was deleted and made again, deploy the calling app again.`;
     return refusal(detail, 'object_not_found');
   }
 }

@@ -131,7 +131,7 @@ const running = new Set();
 
 /** Runs a cron at once. @returns its result, or the outcome `running` after `RUN_ANSWER_MS` */
 async function runCron(cron, env, context) {
-  if (running.has(cron)) throw new Error('a run that was asked for before has not ended');
+  if (running.has(cron)) throw new Error('an earlier manual run of this cron has not ended');
   running.add(cron);
   const run = new ManualRun(cron);
   const handlers = handlersOf(env, context);

@@ -71,7 +71,9 @@ export class BucketStore implements ObjectStore {
     const tidy = (files: string[]) => {
       store.#tidied = store.#tidied
         .then(() => store.#tidy(files))
-        .catch((error: unknown) => log('warn', 'buckets were not tidied up', { error: reason(error) }));
+        .catch((error: unknown) =>
+          log('warn', 'unused files of R2 buckets could not be removed', { error: reason(error) }),
+        );
     };
     tidy(files);
     store.#tidying = setInterval(() => tidy([]), TIDY_EVERY_MS).unref();
@@ -161,7 +163,7 @@ export class BucketStore implements ObjectStore {
     if (this.#index.countUploads() >= UPLOADS) {
       await this.#dropOldUploads();
       if (this.#index.countUploads() >= UPLOADS)
-        throw tooLarge(`An app may have ${UPLOADS} multipart uploads within seven days.`);
+        throw tooLarge(`An app may have at most ${UPLOADS} multipart uploads within seven days.`);
     }
     const id = randomBytes(128).toString('base64url');
     this.#index.addUpload({ id, bucket, key, created: Date.now(), ...described });

@@ -71,7 +71,9 @@ export class RemoteStores implements OpenStores {
     if (this.#isClosed) return;
     this.#timer = setTimeout(() => {
       this.#tidied = tidy(this.#client, this.#store, Date.now())
-        .catch((error: unknown) => log('warn', 'buckets were not tidied up', { error: reason(error) }))
+        .catch((error: unknown) =>
+          log('warn', 'unused files of R2 buckets could not be removed', { error: reason(error) }),
+        )
         .finally(() => this.#tidyIn(TIDY_EVERY_MS));
     }, delayMs).unref();
   }
