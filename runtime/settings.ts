@@ -124,7 +124,7 @@ export const settings = {
     secret: true,
     default: '',
     meaning:
-      'Mail server that sends invites, links for new passwords, alerts by e-mail, and what apps send by `send_email` bindings, such as `smtp://user:password@mail.example.com:587` or `smtps://…:465`. User and password are percent-encoded. With `smtp:`, the password is sent only over STARTTLS, or to this machine. Empty: no e-mail is sent. Links are shown instead, and `send()` of apps fails.',
+      'Mail server that sends invites, links for new passwords, alerts by e-mail, and the e-mails that apps send with `send_email` bindings, such as `smtp://user:password@mail.example.com:587` or `smtps://…:465`. User and password are percent-encoded. With `smtp:`, the password is sent only over STARTTLS, or to this machine. Empty: no e-mail is sent. Links are shown instead, and `send()` of apps fails.',
     schema: smtpUrl,
   },
   RUNNER_SMTP_FROM: {
@@ -457,7 +457,7 @@ export const settings = {
   RUNNER_BUCKET_CACHE_MB: {
     default: '10240',
     meaning:
-      'MiB that repositories and releases of apps in the bucket may take on this disk. Above it, those not used for the longest time are removed from the disk; their next use loads them again.',
+      'Maximum MiB on this disk for repositories and releases of apps in the bucket. Above it, the least recently used are removed from the disk; their next use loads them again.',
     schema: integer(0, 16_777_216),
   },
   RUNNER_STORAGE: {

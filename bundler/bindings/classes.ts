@@ -37,7 +37,9 @@ export function objectsElsewhere(
 ): ObjectsElsewhere[] {
   const others = durable_objects.bindings.filter((each) => isOther(each, own));
   if (others.length > 0 && main === undefined)
-    throw new BuildFailure(`${file}: durable_objects.bindings: there is no Worker; set "main" to one`);
+    throw new BuildFailure(
+      `${file}: durable_objects.bindings: the project has no Worker; set "main" to its file`,
+    );
   return others.map(({ name, class_name, script_name }) => ({
     binding: name,
     script: script_name!,

@@ -20,7 +20,7 @@ export function dispatchBindings(
   { main, dispatch_namespaces: namespaces = [] }: Pick<WranglerConfig, 'main' | 'dispatch_namespaces'>,
 ): DispatchBinding[] {
   if (namespaces.length > 0 && main === undefined)
-    throw new BuildFailure(`${file}: dispatch_namespaces: there is no Worker; set "main" to one`);
+    throw new BuildFailure(`${file}: dispatch_namespaces: the project has no Worker; set "main" to its file`);
   return namespaces.map(({ binding, namespace, outbound }) => {
     const refuse = (why: string) => new BuildFailure(`${file}: dispatch_namespaces: ${binding}: ${why}`);
     if (!DISPATCH_NAME.test(namespace)) throw refuse(`"namespace" ${DISPATCH_NAME_RULE}`);

@@ -17,7 +17,7 @@ export function mtlsBindings(
   { main, mtls_certificates: certificates = [] }: Pick<WranglerConfig, 'main' | 'mtls_certificates'>,
 ): MtlsBinding[] {
   if (certificates.length > 0 && main === undefined)
-    throw new BuildFailure(`${file}: mtls_certificates: there is no Worker; set "main" to one`);
+    throw new BuildFailure(`${file}: mtls_certificates: the project has no Worker; set "main" to its file`);
   return certificates.map(({ binding, certificate_id: certificate }) => {
     if (!CERTIFICATE_ID.test(certificate))
       throw new BuildFailure(

@@ -17,7 +17,9 @@ export function storeSecretBindings(
   { main, secrets_store_secrets: secrets = [] }: Pick<WranglerConfig, 'main' | 'secrets_store_secrets'>,
 ): StoreSecretBinding[] {
   if (secrets.length > 0 && main === undefined)
-    throw new BuildFailure(`${file}: secrets_store_secrets: there is no Worker; set "main" to one`);
+    throw new BuildFailure(
+      `${file}: secrets_store_secrets: the project has no Worker; set "main" to its file`,
+    );
   return secrets.map(({ binding, store_id: store, secret_name: secret }) => {
     if (!STORE_SECRET_NAME.test(secret))
       throw new BuildFailure(

@@ -20,7 +20,7 @@ export function serviceBindings(
   exports: string[] | null,
 ): ServiceBinding[] {
   if (services.length > 0 && main === undefined)
-    throw new BuildFailure(`${file}: services: there is no Worker; set "main" to one`);
+    throw new BuildFailure(`${file}: services: the project has no Worker; set "main" to its file`);
   return services.map(({ binding, service, entrypoint, props }) => {
     const isOwn = service === own && service !== CELLAR;
     if (service === CELLAR && entrypoint !== undefined)
@@ -44,6 +44,6 @@ export function tailConsumers(
   { main, tail_consumers: consumers = [] }: Pick<WranglerConfig, 'main' | 'tail_consumers'>,
 ): string[] {
   if (consumers.length > 0 && main === undefined)
-    throw new BuildFailure(`${file}: tail_consumers: there is no Worker; set "main" to one`);
+    throw new BuildFailure(`${file}: tail_consumers: the project has no Worker; set "main" to its file`);
   return [...new Set(consumers.map(({ service }) => service))];
 }

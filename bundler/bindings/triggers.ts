@@ -29,7 +29,7 @@ export function triggers(file: string, config: WranglerConfig, notes: string[]):
   if (crons.length + producers.length + consumers.length === 0) return null;
   if (config.main === undefined) {
     throw new BuildFailure(
-      `${file}: ${crons.length > 0 ? 'triggers.crons' : 'queues'}: there is no Worker; set "main" to one`,
+      `${file}: ${crons.length > 0 ? 'triggers.crons' : 'queues'}: the project has no Worker; set "main" to its file`,
     );
   }
   const deadLetters = consumers.map((consumer) => consumer.dead_letter_queue);

@@ -21,7 +21,7 @@ export function supportedDate(asked: string, where: string, notes: string[]): st
       `${where}compatibility_date ${asked} is in the future; set it to today or earlier`,
     );
   notes.push(
-    `${where}compatibility_date ${asked} is newer than workerd on this Cellar supports; it uses ${newest}`,
+    `${where}compatibility_date ${asked} is newer than the workerd of this Cellar supports: the app uses ${newest}`,
   );
   return newest;
 }

@@ -164,6 +164,7 @@ export class Deliveries {
     this.#unstored.delete(id);
     if (sent.error !== null)
       log('warn', 'an alert could not be delivered', {
+        app: alert.app_id,
         alert: alert_id,
         error: sent.error,
         retry_ms: retryMs ?? null,

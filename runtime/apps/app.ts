@@ -185,7 +185,7 @@ export class App {
    * @throws {Refusal} 409 while the app is being put to sleep
    */
   async startNow(): Promise<void> {
-    if (this.#parking !== null) throw conflict('The app is being put to sleep');
+    if (this.#parking !== null) throw conflict('The app is being put to sleep; try again in a moment');
     await this.inTurn(async () => {
       if (this.fleet.asleep && this.wanted.desired_state === 'running') await this.#start();
       else await this.reachWanted();

@@ -44,7 +44,7 @@ export const HEAD_TIMEOUT_MS = 15_000;
 export const INTERNAL: OwnRefusal = {
   status: 500,
   code: 'internal_error',
-  detail: 'The gateway failed. Its log says why.',
+  detail: 'Cellar failed to handle this request. Its log says why.',
 };
 export const QUEUED_TOO_LONG: OwnRefusal = {
   status: 503,

@@ -138,7 +138,7 @@ function changeFiles(before: Map<string, File>, changes: FileChange[]): Map<stri
 function requireRegular(path: string, file: File | undefined): void {
   if (file === undefined) throw new Refusal(404, 'path_not_found', `main has no file ${path}`);
   if (file.sha === null) throw invalid(`the commit has more than one change of ${path}; keep one`);
-  if (!REGULAR.includes(file.mode)) throw invalid(`no regular file: ${path}`);
+  if (!REGULAR.includes(file.mode)) throw invalid(`${path} is not a regular file, so it cannot be changed`);
 }
 
 function requireNoFileAsDirectory(files: Map<string, File>): void {

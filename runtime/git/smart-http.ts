@@ -71,7 +71,10 @@ export async function serveGit(
     });
   } catch (error) {
     if (resourceErrorCode(error) === null) return fail(error as Error);
-    log('warn', 'git was refused', { repository: git.repository, error: reason(error) });
+    log('warn', 'a push or fetch was refused, because its process could not be started', {
+      repository: git.repository,
+      error: reason(error),
+    });
     response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8', 'retry-after': '5' });
     response.end('Cellar is starting too many processes at this moment. Try again in a few seconds.\n');
     return;

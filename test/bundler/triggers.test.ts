@@ -97,9 +97,12 @@ test('settings that Cloudflare refuses are refused', async () => {
 
 test('crons and queues need a Worker', async () => {
   const assets = { main: undefined, assets: { directory: '.' } };
-  await refuses({ ...assets, triggers: { crons: ['* * * * *'] } }, /triggers\.crons: there is no Worker/);
+  await refuses(
+    { ...assets, triggers: { crons: ['* * * * *'] } },
+    /triggers\.crons: the project has no Worker/,
+  );
   await refuses(
     { ...assets, queues: { producers: [{ binding: 'Q', queue: 'jobs' }] } },
-    /queues: there is no Worker/,
+    /queues: the project has no Worker/,
   );
 });

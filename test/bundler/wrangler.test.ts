@@ -439,7 +439,7 @@ test('a compatibility date after that of workerd is lowered, and that is logged'
   assert.equal(bundle.worker!.compatibilityDate, newest);
   assert.ok(
     notes.includes(
-      `wrangler.jsonc: compatibility_date ${today} is newer than workerd on this Cellar supports; it uses ${newest}`,
+      `wrangler.jsonc: compatibility_date ${today} is newer than the workerd of this Cellar supports: the app uses ${newest}`,
     ),
   );
 });

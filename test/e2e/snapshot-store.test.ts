@@ -97,7 +97,7 @@ test('a snapshot of another Cellar is refused, and its store is not changed', as
   const mine = await other.create('mine');
   const refused = await other.call('POST', '/v1/admin/snapshot');
   assert.deepEqual([refused.status, refused.body.code], [422, 'snapshot_unusable']);
-  assert.match(refused.body.detail, /those of another Cellar/);
+  assert.match(refused.body.detail, /snapshots of another Cellar/);
   const restored = await rpc(other, 'admin.restore', { snapshot: key, app: mine });
   assert.equal(restored.code, 'snapshot_unusable');
   assert.match(restored.detail!, /of another Cellar/);

@@ -103,7 +103,7 @@ test('a failed verification is not reported as a failed snapshot', async (t) => 
   writeFileSync(join(root, 'snapshots', 'cellar.json'), '{"cellar": "another"}');
   const lines: string[] = [];
   const output = t.mock.method(process.stdout, 'write', (text: string) => lines.push(text) > 0);
-  await assert.rejects(snapshots.verify(), /those of another Cellar/);
+  await assert.rejects(snapshots.verify(), /snapshots of another Cellar/);
   output.mock.restore();
   assert.match(lines.join(''), /error snapshots could not be verified error="the place of snapshots has/);
   assert.doesNotMatch(lines.join(''), /a snapshot failed/);

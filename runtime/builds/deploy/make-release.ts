@@ -169,7 +169,7 @@ async function place(
   const isPreview = apps.originOf(app_id) !== app_id;
   const isPromoted = source.kind === 'preview';
   if (!isPromoted) for (const note of source.notes) log.line(note);
-  const what = isPromoted ? `that of the preview ${source.name}` : 'what was uploaded';
+  const what = isPromoted ? `that of the preview ${source.name}` : 'the uploaded version';
   const storage = await log.step('release', `${what}; nothing is built`, async () =>
     placeUpload(await directoryOf(apps, source), directory, {
       deployId: id,

@@ -12,6 +12,6 @@ export async function requireOwn(store: Store, of: string): Promise<void> {
   const { cellar } = JSON.parse(found.toString('utf8')) as { cellar: string };
   if (cellar !== of)
     throw new Unusable(
-      `the place of snapshots has those of another Cellar (${cellar}, this one is ${of}): give this one a place of its own in RUNNER_SNAPSHOT_URL`,
+      `the place of snapshots has snapshots of another Cellar (${cellar}, this one is ${of}): set RUNNER_SNAPSHOT_URL to another place`,
     );
 }

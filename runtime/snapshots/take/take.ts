@@ -87,7 +87,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const known = await readRecord(store);
   const bad = findBadPacks(before, sizes, known?.bad ?? {});
   for (const [name, problem] of Object.entries(bad))
-    host.warn(`${name} is ${problem}: what the snapshot needs of it is written again`);
+    host.warn(`${name} is ${problem}: the data in it that the snapshot needs is written again`);
   // A chunk that an older key encrypted is written again. Otherwise new snapshots would need data that the old key can read.
   const isGood = ({ pack }: Chunk) => isMarked(pack, store) && !Object.hasOwn(bad, packName(pack));
   const good = before.map((part) => ({

@@ -29,7 +29,7 @@ class ValueReader extends Deserializer {
     const mark = this.readUint32();
     if (mark === NATIVE_ERROR) return this.#nativeError();
     if (mark === DOM_EXCEPTION) return this.#domException();
-    throw new Error(`an object of workerd's own, which its mark ${mark} names`);
+    throw new Error(`an object of workerd's own type ${mark}`);
   }
 
   #nativeError() {

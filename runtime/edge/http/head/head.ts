@@ -125,7 +125,7 @@ function readHeadFields(text: string, minorVersion: number): HeadFields | Refuse
   const expects = minorVersion > 0 && expect !== null;
   if (expects && expect.toLowerCase() !== '100-continue') return { refusal: UNKNOWN_EXPECTATION };
   const options = connectionOptions(headers);
-  if (options === 'too long') return badRequest('The Connection header lists too much.');
+  if (options === 'too long') return badRequest('The Connection header has too many options.');
   const framing = special.framing ?? 0;
   return {
     headers,

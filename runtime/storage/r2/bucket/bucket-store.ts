@@ -72,7 +72,7 @@ export class BucketStore implements ObjectStore {
       store.#tidied = store.#tidied
         .then(() => store.#tidy(files))
         .catch((error: unknown) =>
-          log('warn', 'unused files of R2 buckets could not be removed', { error: reason(error) }),
+          log('warn', 'unused files of R2 buckets could not be removed', { path, error: reason(error) }),
         );
     };
     tidy(files);

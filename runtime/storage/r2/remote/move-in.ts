@@ -79,7 +79,7 @@ async function moveObject(
 ): Promise<boolean> {
   const name = recordName(bucket, key.toString('utf8'));
   if (client.room(name) < 0) {
-    log('error', 'an R2 object stays behind: its name is too long for the bucket', {
+    log('error', 'an R2 object was not moved into the bucket: its name is too long', {
       bucket,
       key: key.toString(),
     });
