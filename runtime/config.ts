@@ -95,7 +95,7 @@ function contradictions(config: Partial<Config>): string[] {
   }
   if (config.RUNNER_OIDC_URL && config.RUNNER_UI_URL) {
     problems.push(
-      'RUNNER_OIDC_URL needs the control UI of Cellar itself; it must not be set when RUNNER_UI_URL is',
+      'RUNNER_OIDC_URL must not be set when RUNNER_UI_URL is: people then sign in at that external control UI',
     );
   }
   const ports = ['RUNNER_PORT', 'RUNNER_EDGE_PORT', 'RUNNER_EDGE_HTTP_PORT'] as const;

@@ -120,7 +120,8 @@ async function openCopies() {
   return new Copies({
     place: options.bucket,
     sources: [errors.copies(), ...metrics.copies()],
-    onTrouble: (message, error) => say({ type: 'trouble', message: `copies: ${message}`, error }),
+    onTrouble: (message, error) =>
+      say({ type: 'trouble', message: `copies of errors and metrics: ${message}`, error }),
   });
 }
 

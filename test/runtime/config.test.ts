@@ -53,7 +53,7 @@ test('sign-in by a provider needs its address, an id and a secret', () => {
   for (const alone of [client, { RUNNER_OIDC_REQUIRED: 'on' }])
     assert.match(refused(alone)[0]!, /^RUNNER_OIDC_URL must be set/);
   const elsewhere = { ...client, RUNNER_OIDC_URL, RUNNER_UI_URL: 'https://ui.example.com' };
-  assert.match(refused(elsewhere)[0]!, /^RUNNER_OIDC_URL needs the control UI of Cellar/);
+  assert.match(refused(elsewhere)[0]!, /^RUNNER_OIDC_URL must not be set when RUNNER_UI_URL is/);
 });
 
 test('an empty text means the default', () => {

@@ -32,7 +32,7 @@ export class Departures {
       throw new Refusal(
         409,
         'transition_conflict',
-        'This host is the home of the app already; name another host',
+        'The app can be handed over only to another host of this Cellar',
       );
     if (app.cluster === null)
       throw new Refusal(

@@ -89,7 +89,7 @@ export class CodeFolder {
     const room = freeMegabytes(directory) - this.#floorMb;
     if (room > 0) return room;
     throw new Error(
-      `the disk of this machine has no space for code from the bucket, because ${this.#floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB): free space on it`,
+      `the disk of this machine has no space for code from the bucket, because ${this.#floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB): free disk space`,
     );
   }
 

@@ -65,7 +65,7 @@ export function hasDisk(directory: string, megabytes: number, floorMb: number): 
 export function requireDisk(directory: string, megabytes: number, floorMb: number): void {
   if (hasDisk(directory, megabytes, floorMb)) return;
   throw new BuildFailure(
-    `${hasFree(freeMegabytes(directory))}. A build may need ${megabytes} (RUNNER_BUILD_MAX_MB), and ${floorMb} must stay free (RUNNER_DISK_FLOOR_MB): free space on it, or lower one of these settings`,
+    `${hasFree(freeMegabytes(directory))}. A build may need ${megabytes} (RUNNER_BUILD_MAX_MB), and ${floorMb} must stay free (RUNNER_DISK_FLOOR_MB): free disk space, or lower one of these settings`,
   );
 }
 

@@ -68,7 +68,7 @@ function commentOf({ number, state, sha, error }: StoredPull, slug: string, url:
     case 'closed':
       return `${title}: the preview was removed.`;
     case 'waiting':
-      return `${title}: ${commit} is from a fork, so somebody who may push to the app has to approve it in Cellar, with \`cellar source approve ${number} --sha ${sha}\`.`;
+      return `${title}: ${commit} is from a fork or from an author outside of the repository, so somebody who may push to the app has to approve it in Cellar, with \`cellar source approve ${number} --sha ${sha}\`.`;
     default:
       return `${title}: ${commit} is being built.`;
   }

@@ -84,7 +84,7 @@ export class Copies implements Part {
       await this.round().catch((error: unknown) => {
         if (!signal.aborted)
           this.#options.onTrouble(
-            'copies could not be exchanged with the bucket; Cellar tries again',
+            'the bucket could not be read or written; Cellar tries again',
             reason(error),
           );
       });

@@ -255,7 +255,7 @@ test('several projects without a choice fail with the way to choose one', async 
   const both = plan(bundler, worktrees.write({ 'wrangler.jsonc': config, 'index.js': '' }), {
     output_directory: 'web',
   });
-  await assert.rejects(both, /output_directory is set, and wrangler\.jsonc says what is deployed/);
+  await assert.rejects(both, /output_directory is set, but wrangler\.jsonc says what is deployed/);
 });
 
 test('a project that blocks its process delays no other project', async () => {

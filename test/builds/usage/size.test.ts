@@ -119,6 +119,6 @@ test('a deploy is refused if the free disk space is less than a build may need',
   requireDisk(directory, 1, 1);
   assert.throws(
     () => requireDisk(directory, 1, free + 1000),
-    /^BuildFailure: the disk of this machine has \d+ MiB free\. A build may need 1 \(RUNNER_BUILD_MAX_MB\), and \d+ must stay free \(RUNNER_DISK_FLOOR_MB\): make room, or lower one of the two$/,
+    /^BuildFailure: the disk of this machine has \d+ MiB free\. A build may need 1 \(RUNNER_BUILD_MAX_MB\), and \d+ must stay free \(RUNNER_DISK_FLOOR_MB\): free disk space, or lower one of these settings$/,
   );
 });
