@@ -351,7 +351,7 @@ setTimeout(() => {}, 100);`;
   try {
     assert.match(
       running.said,
-      /whose calls fail unless said otherwise: OTHER \(the app another\), ROOM \(the class Room of the app chat\), the queue elsewhere, .*the tail Worker of the app watcher/,
+      /so the calls fail: OTHER \(the app another\), ROOM \(the class Room of the app chat\), the queue elsewhere, .*no tail events are sent to the tail Workers: watcher/,
     );
     assert.doesNotMatch(running.said, /AI server/);
     assert.equal(JSON.parse((await running.get('/ask')).text).response, 'as asked');
@@ -414,10 +414,7 @@ export default {
     return [answer.statusCode, text.trim()];
   };
   try {
-    assert.match(
-      running.said,
-      /whose calls fail unless said otherwise: the tail Worker of the app my-logs\n/,
-    );
+    assert.match(running.said, /no tail events are sent to the tail Workers: my-logs\n/);
     assert.match(running.said, /secrets_store_secrets: \.dev\.vars has no ABSENT/);
     assert.doesNotMatch(running.said, /KEY is a binding's name/);
     assert.equal((await running.get('/KEY')).text, 'stored');

@@ -24,16 +24,19 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
   });
   servers.push(...(release.containers ?? []).map(({ className }) => `${className} (a container)`));
   const queues = queuesElsewhere(release).map((queue) => `the queue ${queue}, which another app consumes`);
-  const tails = (release.tailConsumers ?? []).map((slug) => `the tail Worker of the app ${slug}`);
   const namespaces = (release.dispatchNamespaces ?? []).map(
     ({ binding, namespace }) => `${binding} (the dispatch namespace ${namespace})`,
   );
-  const certificates = (release.mtlsCertificates ?? []).map(
-    ({ binding }) => `${binding} (a client certificate: requests are sent without it)`,
-  );
-  const missing = [...certificates, ...others, ...namespaces, ...classes, ...servers, ...queues, ...tails];
-  if (missing.length === 0) return '';
-  return `\`cellar dev\` does not run these services of the app, whose calls fail unless said otherwise: ${missing.join(', ')}`;
+  const missing = [...others, ...namespaces, ...classes, ...servers, ...queues];
+  const certificates = (release.mtlsCertificates ?? []).map(({ binding }) => binding);
+  const lists: [string, string[]][] = [
+    ['`cellar dev` does not run what these bindings call, so the calls fail', missing],
+    ['these bindings send requests without their client certificate', certificates],
+    ['no tail events are sent to the tail Workers', release.tailConsumers ?? []],
+  ];
+  return lists
+    .flatMap(([what, names]) => (names.length === 0 ? [] : [`${what}: ${names.join(', ')}`]))
+    .join('; ');
 }
 
 /** Returns warnings about missing secrets, and about secrets named like a binding. @param names of the secrets in `.dev.vars` */
