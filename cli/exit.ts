@@ -21,7 +21,7 @@ export const exits = {
   unconfirmed: {
     code: 8,
     meaning:
-      'The command would destroy something and was not confirmed: there was no terminal and no `--yes`.',
+      'The command would destroy something and was not confirmed: the answer was not yes, or there was no terminal and no `--yes`.',
   },
 } as const;
 export type Exit = keyof typeof exits;

@@ -47,12 +47,18 @@ export function live<Name extends OperationName>(
     const own = new AbortController();
     open = own;
     let wait = RETRY_MS.first;
+    let wasLost = false;
     while (!own.signal.aborted) {
       try {
         const from = last === null ? {} : { last_event_id: last };
         for await (const events of stream(name, { ...params, ...from }, own.signal)) {
           wait = RETRY_MS.first;
-          if (events.length === 0) listener.onOpen?.();
+          if (events.length === 0) {
+            listener.onOpen?.();
+            // Without an id the server does not know which events this page has missed.
+            if (wasLost && last === null) listener.onReset?.(null);
+            wasLost = false;
+          }
           for (const event of events) {
             if (event.reset) listener.onReset?.(event.skipped);
             else {
@@ -74,6 +80,7 @@ export function live<Name extends OperationName>(
       }
       if (own.signal.aborted) return;
       listener.onLost?.();
+      wasLost = true;
       await new Promise<void>((resolve) => {
         own.signal.addEventListener('abort', () => resolve(), { once: true });
         retry = setTimeout(resolve, wait * (0.75 + Math.random() / 2));

@@ -281,7 +281,7 @@ export async function succeeded(
     );
   if (!isLogShown) {
     const { log } = await session.call('deploys.log', { id: app.id, deploy_id: deploy.id });
-    session.place.say(`${log.trimEnd().split('\n').slice(-LAST_LINES).join('\n')}\n`);
+    session.place.say(`${plain(log).trimEnd().split('\n').slice(-LAST_LINES).join('\n')}\n`);
   }
   const serves = app.live_deploy_id === null ? '' : '\nThe release before it still serves.';
   throw new Stopped(

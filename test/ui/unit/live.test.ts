@@ -20,6 +20,12 @@ const server = createServer(async (request, response) => {
   const { params } = JSON.parse(await bodyOf(request));
   asked.push({ params });
   response.writeHead(200, { 'content-type': 'text/event-stream' });
+  if (params.id === 'quiet') {
+    response.write(': open\n\n');
+    // The first connection breaks before its first event.
+    if (asked.filter((call) => call.params.id === 'quiet').length === 1) response.end();
+    return;
+  }
   const first = Number(params.last_event_id ?? 0) + 1;
   const data = (id: number) =>
     JSON.stringify({ jsonrpc: '2.0', method: 'logs.stream', params: { id: String(id) } });
@@ -86,6 +92,19 @@ test('a broken stream resumes after the last event, and pauses while the page is
     show('hidden');
     show('visible');
     await closed;
+  } finally {
+    stop();
+  }
+});
+
+test('a stream that breaks before its first event says that events may be missing', async () => {
+  const { promise: reset, resolve } = Promise.withResolvers<number | null>();
+  let opened = 0;
+  const listener = { onItems: () => {}, onOpen: () => opened++, onReset: resolve };
+  const stop = live('logs.stream', { id: 'quiet' }, listener);
+  try {
+    assert.equal(await reset, null);
+    assert.equal(opened, 2);
   } finally {
     stop();
   }

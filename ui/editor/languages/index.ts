@@ -25,5 +25,5 @@ const byEnding: Record<string, () => Promise<Language>> = {
 /** Returns the language of a file by its extension; null for plain text. */
 export async function languageOf(path: string): Promise<Language | null> {
   const ending = path.slice(path.lastIndexOf('.') + 1).toLowerCase();
-  return (await byEnding[ending]?.()) ?? null;
+  return Object.hasOwn(byEnding, ending) ? await byEnding[ending]!() : null;
 }

@@ -81,7 +81,9 @@ export function summary(steps: readonly Step[]) {
 export function overviewModel(slug: string) {
   /** The range shown when none is chosen; null until it is known. */
   const fitting = signal<Range | null>(null);
-  const chosen = computed(() => (queryOf('range') in RANGES ? (queryOf('range') as Range) : null));
+  const chosen = computed(() =>
+    Object.hasOwn(RANGES, queryOf('range')) ? (queryOf('range') as Range) : null,
+  );
   const range = computed(() => chosen.value ?? fitting.value ?? OF_ALL);
   const asked = computed(() => `${range.value} ${queryOf('from')} ${queryOf('to')}`);
   const span = computed(() => spanOf(range.value, queryOf('from'), queryOf('to'), Date.now()));
