@@ -54,7 +54,7 @@ export const requestCommands: readonly Command[] = [
           `${Math.round(each.duration_ms)} ms`,
           each.cell_start ?? '-',
           each.trace_id,
-          `${each.method} ${plain(each.path)}${each.skipped > 0 ? ` (${each.skipped} before it left out)` : ''}`,
+          `${each.method} ${plain(each.path)}${each.skipped > 0 ? ` (${each.skipped} earlier left out)` : ''}`,
         ]),
         'There are no such requests.',
       ),

@@ -68,7 +68,8 @@ export const sourceCommands: readonly Command[] = [
   }),
   command({
     words: 'source sync',
-    summary: 'Fetches the repository now, and deploys what is new, or the given branch, tag or commit',
+    summary:
+      'Fetches the connected repository now, and deploys its newest commit or the given branch, tag or commit',
     ofApp: true,
     arguments: [{ name: 'ref', summary: 'a branch, a tag or a full commit hash', optional: true }],
     examples: ['source sync', 'source sync v1.4'],

@@ -144,7 +144,7 @@ export const storageCommands: readonly Command[] = [
       table(
         ['KEY', 'SIZE', 'EXPIRES'],
         items.map((each) => [plain(each.key), bytes(each.bytes), ago(each.expires_at)]),
-        'There are none.',
+        'There are no keys or objects with this prefix.',
       ),
   }),
   command({
@@ -165,7 +165,7 @@ export const storageCommands: readonly Command[] = [
       table(
         ['KEY', 'SIZE', 'UPLOADED'],
         items.map((each) => [plain(each.key), bytes(each.size), ago(each.uploaded_at)]),
-        'There are none.',
+        'There are no keys or objects with this prefix.',
       ),
   }),
 ];

@@ -216,11 +216,14 @@ export class AppObject extends DurableObject<Bindings> {
     const written = await transition(this.env.DB, id, changeHome(this.env.DB, id, { from, to }));
     if (written === null) throw new Problem('app_not_found');
     if (written.changed === null)
-      throw new Problem('transition_conflict', 'The app moved to another host meanwhile; try again.');
+      throw new Problem(
+        'transition_conflict',
+        'The app moved to another host during this request; try again.',
+      );
     // A failed hand-over is only logged. The data is safe without it, because workerd lets only one process use the data.
     if (!isLost && from !== null)
       await this.#handOver(written, from, to).catch((error: Error) => {
-        console.error(`app ${id}: host ${from} did not hand it over to host ${to}: ${error.message}`);
+        console.error(`app ${id}: host ${from} did not hand the app over to host ${to}: ${error.message}`);
       });
     try {
       return await this.#pushChange(written);

@@ -1,6 +1,7 @@
 // Calls of Cloudflare's API that are not supported, and why. The call's error and docs/wrangler-calls.md show the reason.
 
-const OWN = 'the first deploy that binds a storage makes it, and deleting the app deletes it';
+const OWN =
+  'storage belongs to one app: the first deploy that binds it makes it, and it is deleted with the app';
 const SECRETS = 'a secret belongs to the app, not to one version: use `wrangler secret`';
 const DOMAINS = 'use `cellar domains` to attach hostnames';
 const CONTAINERS = 'deploy with git or `cellar deploy`, and name an image that the operator has added';

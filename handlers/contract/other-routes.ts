@@ -221,7 +221,7 @@ export const otherRoutes: readonly OtherRoute[] = [
     name: 'mcp',
     method: 'POST',
     path: '/mcp',
-    summary: 'Speaks the Model Context Protocol, stateless; with `?read_only=true` it only reads',
+    summary: 'Serves the Model Context Protocol, stateless; with `?read_only=true` only operations that read',
     auth: 'token',
     takes: 'application/json',
     answers: 'application/json',

@@ -65,7 +65,10 @@ export function toolName(operation: string): string {
 
 const named = z.strictObject({ name: z.string().describe('An operation, such as domains.remove.') });
 const called = named.extend({
-  params: z.looseObject({}).optional().describe('Its input, as `api_describe` returns it.'),
+  params: z
+    .looseObject({})
+    .optional()
+    .describe('The input of the operation. `api_describe` returns its schema.'),
 });
 /** Inputs of the tools for operations without a tool of their own. */
 export const REACHING = {

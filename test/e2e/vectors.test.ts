@@ -164,5 +164,5 @@ test('Wrangler makes, fills, searches and describes an index', async () => {
   await vectorize('delete-vectors', 'lines', '--ids', 'n2');
   assert.deepEqual(idsOf(await call('made', 'query', [0, 0])), ['n1', 'n3']);
   const kept = await project.wrangler('vectorize', 'delete', 'lines', '--force');
-  assert.match(kept.stdout + kept.stderr, /the first deploy that binds a storage makes it/);
+  assert.match(kept.stdout + kept.stderr, /the first deploy that binds it makes it/);
 });

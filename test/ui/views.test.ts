@@ -123,7 +123,7 @@ test('a failed action without a connection does not claim to be retried', NEEDS_
   ada.expect(/ERR_/);
   await page.route('**/rpc', (route) => route.abort());
   await page.getByRole('button', { name: 'Put it to sleep' }).click();
-  await page.getByText('Do it again when the connection is back.').waitFor();
+  await page.getByText('Try again when the connection is back.').waitFor();
   await page.unroute('**/rpc');
 });
 
@@ -186,7 +186,7 @@ test(
     await page.getByText('No request of the last 24 hours matches').waitFor();
     await page.goto('/apps/shop/requests?path=/fill&status=2xx');
     await page.getByRole('link', { name: 'GET /fill' }).last().press('Enter');
-    const waits = page.getByRole('table', { name: 'What it waited for' });
+    const waits = page.getByRole('table', { name: 'What the request waited for' });
     await waits.getByText('DB.exec').first().waitFor();
     await waits.getByText(/^CREATE TABLE orders/).waitFor();
     assert.deepEqual(await ada.findings(), []);

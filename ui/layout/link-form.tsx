@@ -161,7 +161,7 @@ function Form({
           value={email}
           onValue={setEmail}
           wrong={wrong.email}
-          hint={purpose.email_fixed ? undefined : 'You sign in with it.'}
+          hint={purpose.email_fixed ? undefined : 'You sign in with this address.'}
           autocomplete="username"
           readOnly={purpose.email_fixed}
           required

@@ -29,7 +29,7 @@ export const moveCommand: Command = textCommand({
     },
     {
       flags: '--host <name>',
-      summary: 'the machine that runs it afterwards; its data must be in the bucket',
+      summary: 'the machine that runs the app afterwards; the data of the app must be in the bucket',
     },
     { flags: '--all', summary: 'every app whose data is not there yet' },
     { flags: '--dry-run', summary: 'only print which data would be moved' },

@@ -14,7 +14,7 @@ const DATE = /^\d{4}-\d{2}-\d{2}/;
 
 export const restoreCommand = command({
   words: 'restore',
-  summary: "Replaces an app's storage, or one database of it, by that of a snapshot; needs the runner token",
+  summary: "Restores an app's storage, or one of its databases, from a snapshot; needs the runner token",
   ofApp: true,
   arguments: [
     { name: 'snapshot', summary: 'the key of the snapshot, as `cellar snapshots` lists it', optional: true },

@@ -47,7 +47,7 @@ export const auditFilter = {
 export const audit = [
   operation({
     name: 'audit.list',
-    summary: "Lists what was changed, newest first: the caller's own changes; for admins, all changes",
+    summary: "Lists changes, newest first: the caller's own changes; for admins, all changes",
     method: 'GET',
     path: '/v1/audit',
     needs: 'account',

@@ -141,7 +141,7 @@ export const connections = [
   operation({
     name: 'source.sync',
     summary:
-      'Fetches the connected repository now, and deploys what has changed, or the given branch, tag or commit',
+      'Fetches the connected repository now, and deploys its newest commit or the given branch, tag or commit',
     method: 'POST',
     path: '/v1/apps/:id/source/sync',
     needs: 'push',

@@ -70,7 +70,7 @@ export const requests = [
   }),
   operation({
     name: 'traces.get',
-    summary: 'Reads the requests of a trace, and what they waited for',
+    summary: 'Reads the requests of a trace, and the calls that they waited for',
     method: 'GET',
     path: '/v1/apps/:id/traces/:trace_id',
     needs: 'view',

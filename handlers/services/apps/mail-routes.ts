@@ -28,7 +28,7 @@ const set: Service<'mail.routes.set'> = async (context, { id, address }) => {
       'quota_exceeded',
       `An app may have at most ${MAIL_ROUTE_LIMIT} e-mail addresses; delete one, or set *@${domain}.`,
     );
-  const message = `must be at a domain of this app: ${row.slug}.${baseDomain}, or an active one of its own; attach ${domain} first (domains.add)`;
+  const message = `must be at a domain of this app: ${row.slug}.${baseDomain}, or an active custom domain; attach ${domain} first (domains.add)`;
   throw invalidInput([{ path: 'address', message }]);
 };
 

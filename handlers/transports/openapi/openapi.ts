@@ -29,8 +29,8 @@ export function openapi(url: string): Json {
       version: '1',
       license: { name: 'MIT', identifier: 'MIT' },
       description:
-        'Runs Workers apps. Every operation is also a JSON-RPC 2.0 method at POST /rpc, named by its operationId. Those that are ' +
-        'RPC only are described as `/rpc#<method>`: a call of POST /rpc with that method.',
+        'Runs Workers apps. Every operation is also a JSON-RPC 2.0 method at POST /rpc, named by its operationId. Operations that ' +
+        'are RPC only are described as `/rpc#<method>`: a call of POST /rpc with that method.',
     },
     servers: [{ url }],
     security: [{ token: [] }],

@@ -36,7 +36,7 @@ export function failed(error: unknown) {
   if (name === 'AbortError') return;
   // The failure's own message says that the page retries. Actions are not retried.
   const text =
-    code === 'offline' ? 'Cellar cannot be reached. Do it again when the connection is back.' : message;
+    code === 'offline' ? 'Cellar cannot be reached. Try again when the connection is back.' : message;
   show({ text, isDanger: true, undo: null }, SHOWN_MS * 2);
 }
 

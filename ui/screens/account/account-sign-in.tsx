@@ -221,7 +221,7 @@ export function Passkeys({ model }: { model: Model }) {
       {adding && (
         <Ask
           title="Add a passkey"
-          label="What you will know it by"
+          label="Name of the passkey"
           start={browserOf(navigator.userAgent)}
           button="Go on"
           run={async (name) => {

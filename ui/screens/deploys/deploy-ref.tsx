@@ -25,7 +25,7 @@ export function DeployRef({ app, onClose }: { app: string; onClose: () => void }
         value={ref}
         onValue={setRef}
         placeholder="v1.4"
-        hint="It is built and goes live. The next push deploys as before."
+        hint="The commit is built and goes live. The next push deploys as before."
         required
         maxLength={200}
         spellcheck={false}

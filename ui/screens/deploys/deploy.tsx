@@ -195,7 +195,7 @@ function Steps({
   if (steps.length === 0 && isUnderWay(deploy))
     return (
       <div class="panel">
-        <Empty title={deploy.status === 'queued' ? 'The deploy is queued' : 'It is about to begin'}>
+        <Empty title={deploy.status === 'queued' ? 'The deploy is queued' : 'The deploy is about to begin'}>
           <p>{queued ? `It is ${queued.detail}.` : 'The first step is shown here as soon as it runs.'}</p>
         </Empty>
       </div>

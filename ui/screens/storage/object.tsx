@@ -49,7 +49,7 @@ export default function ObjectScreen({
         {() => (
           <div class="stack">
             <Tabs
-              label="What it keeps"
+              label="Storage of the object"
               tabs={[
                 { text: 'Keys', to, current: !showsTables },
                 {

@@ -153,7 +153,7 @@ export default function Logs({ app }: { app: string }) {
           <span>
             {isSearching.value && isRead.value
               ? search !== ''
-                ? `${plural(all.length, 'line')} of those here; searching the last 24 hours…`
+                ? `${plural(all.length, 'line')} found so far; searching the last 24 hours…`
                 : 'Reading…'
               : `${plural(all.length, 'line')}${search !== '' ? ` with “${search}”` : ''}`}
             {dropped.value > 0 && `, ${plural(dropped.value, 'other')} not shown`}

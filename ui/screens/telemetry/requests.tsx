@@ -33,7 +33,7 @@ const columns = (app: string): readonly Column<Request>[] => [
       <span class="stack lines">
         <RequestLink app={app} of={request} />
         {request.skipped > 0 && (
-          <span class="small muted">{plural(request.skipped, 'request')} before it not listed</span>
+          <span class="small muted">{plural(request.skipped, 'request')} before this one not listed</span>
         )}
       </span>
     ),

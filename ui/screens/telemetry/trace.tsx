@@ -151,7 +151,7 @@ function Calls({ spans, calls }: { spans: readonly Span[]; calls: readonly Call[
   return (
     <section class="panel">
       <header>
-        <h2>What it waited for</h2>
+        <h2>What the request waited for</h2>
         {calls.length > 0 && <span class="muted small">as the app's process measured it, in whole ms</span>}
       </header>
       {calls.length === 0 ? (
@@ -161,7 +161,7 @@ function Calls({ spans, calls }: { spans: readonly Span[]; calls: readonly Call[
         </p>
       ) : (
         <div class="body">
-          <table class="waterfall calls" aria-label="What it waited for">
+          <table class="waterfall calls" aria-label="What the request waited for">
             <tbody>
               {calls.map((call, i) => (
                 <CallRow key={`${i} ${call.started_at}`} call={call} times={times} />
