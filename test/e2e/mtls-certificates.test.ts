@@ -203,7 +203,7 @@ test('uploads are checked, and numbers and scopes of keys', async () => {
   const listed = await wrangler('mtls-certificate', 'list');
   assert.match(listed, new RegExp(`ID: ${id}\\nName: shop\\nIssuer: CN=Intermediate authority`));
   for (let n = 0; n < 99; n++) assert.equal((await upload(given())).status, 200);
-  assert.match((await upload(given())).message!, /may have 100 client certificates/);
+  assert.match((await upload(given())).message!, /may have at most 100 client certificates/);
 });
 
 test('a bound certificate is not deleted; one that no live version binds is', async () => {

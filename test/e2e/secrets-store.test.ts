@@ -153,7 +153,7 @@ test('names, values, numbers and scopes of keys are checked', async () => {
     assert.equal((await send('POST', `/${store}/secrets`, [wrong])).status, 400, JSON.stringify(wrong));
   assert.match((await send('POST', `/${store}/secrets`, [one, one])).message, /secret a already/);
   const many = Array.from({ length: 99 }, (_, n) => ({ ...one, name: `many-${n}` }));
-  assert.match((await send('POST', `/${store}/secrets`, many)).message, /may have 100 secrets/);
+  assert.match((await send('POST', `/${store}/secrets`, many)).message, /may have at most 100 secrets/);
   assert.equal((await send('GET', `/${'0'.repeat(32)}/secrets`)).status, 404);
   const { key } = await rpc('keys.create', { account, name: 'deployer', scope: 'deploy' });
   assert.equal((await send('GET', `/${store}/secrets`, undefined, key)).status, 200);
