@@ -149,7 +149,7 @@ test('the error for a name that is no slug proposes one; missing accounts and pa
   assert.equal(code, 1);
   assert.match(stdout + stderr, /my-app|lowercase/);
   const name = await ask('GET', `/accounts/${account}/workers/services/My_App`);
-  assert.match(name.body.errors[0]!.message, /"my-app" would do/);
+  assert.match(name.body.errors[0]!.message, /use a name such as "my-app"/);
   const unknown = await ask('GET', `/accounts/${account}/ai/models`);
   assert.equal(unknown.status, 404);
   assert.match(
