@@ -51,6 +51,17 @@ test('the largest report fits into a line, whatever it contains', async (t) => {
   }
 });
 
+test('a report may be as large as its error says', async (t) => {
+  t.mock.method(console, 'log', () => {});
+  const path = '../../runtime/fleets/config/modules/cellar-module.js';
+  const { default: make } = (await import(path)) as {
+    default: () => Record<string, (given: object) => Promise<void>>;
+  };
+  const sized = (bytes: number) => ({ event: 'x'.repeat(bytes - '{"event":""}'.length) });
+  await make().insight!(sized(20_000));
+  await assert.rejects(make().insight!(sized(20_001)), /the argument must have at most 20000 bytes as JSON/);
+});
+
 test('values that cannot be passed on are left out, and no line stops the next one', () => {
   const line = (member: string) =>
     JSON.stringify({ timestamp: NOW, level: 'log', message: `\u001ecellar {${member}}\u001etext` });

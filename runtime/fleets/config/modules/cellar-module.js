@@ -4,8 +4,8 @@
 const MARK = '\u001ecellar ';
 const END = '\u001e';
 /**
- * Maximum size of a report as JSON, in bytes. The host reads at most 64 KiB of a line, in which escaping may double the
- * size.
+ * Maximum size of a report's argument as JSON, in bytes. The host reads at most 64 KiB of a line, in which escaping may
+ * double the size.
  */
 const REPORT_BYTES = 20_000;
 
@@ -16,9 +16,11 @@ const encoder = new TextEncoder();
 function report(kind, input) {
   if (typeof input !== 'object' || input === null || Array.isArray(input))
     throw new TypeError(`${kind}(): the argument must be an object.`);
-  const text = JSON.stringify({ report: { kind, input } });
-  if (encoder.encode(text).length > REPORT_BYTES)
+  // Null for an object whose `toJSON` returns nothing.
+  const json = JSON.stringify(input) ?? null;
+  if (encoder.encode(json).length > REPORT_BYTES)
     throw new TypeError(`${kind}(): the argument must have at most ${REPORT_BYTES} bytes as JSON.`);
+  const text = `{"report":{"kind":"${kind}","input":${json}}}`;
   // `console` interprets `%` in its first argument, so the report is the second one. As an escape, each `%` would take seven
   // bytes.
   log('%s', MARK + text + END);
