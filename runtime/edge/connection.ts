@@ -22,8 +22,8 @@ import { cutAddress } from './limits/networks.ts';
 import {
   HEAD_BYTES,
   HEAD_TIMEOUT_MS,
-  HEAD_TOO_LARGE,
   HEAD_TOO_SLOW,
+  headTooLarge,
   NOT_HTTP,
   type OwnRefusal,
 } from './refusals.ts';
@@ -328,7 +328,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     const head = this.#heads.take(waiting, most);
     if (head === null) {
       if (!waiting.mayBeHead(most)) this.refuse(NOT_HTTP);
-      else if (waiting.length > most) this.refuse(HEAD_TOO_LARGE);
+      else if (waiting.length > most) this.refuse(headTooLarge(most));
       return;
     }
     if ('refusal' in head) {

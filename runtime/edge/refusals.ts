@@ -67,11 +67,11 @@ export const CLOSING: OwnRefusal = {
   detail: 'Cellar stops or starts again at this moment.',
   retryAfterS: 5,
 };
-export const HEAD_TOO_LARGE: OwnRefusal = {
+export const headTooLarge = (mostBytes: number): OwnRefusal => ({
   status: 431,
   code: 'headers_too_large',
-  detail: `The request line and the headers have more than ${HEAD_BYTES} bytes.`,
-};
+  detail: `The request line and the headers have more than ${mostBytes} bytes.`,
+});
 export const HEAD_TOO_SLOW: OwnRefusal = {
   status: 408,
   code: 'request_timeout',

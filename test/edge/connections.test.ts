@@ -96,6 +96,18 @@ test('bytes that are read, or whose connection closes, no longer count as buffer
   await keeps(20_000);
 });
 
+test('a head that is too large is refused with the limit that holds for its connection', async (t) => {
+  for (const [entrance, limit] of [
+    ['port', 32_768],
+    ['host', 49_152],
+  ] as const) {
+    const { send } = await listen(t, 60_000, entrance);
+    const socket = await send('127.0.0.2', 50_000);
+    const [answer] = (await once(socket, 'data')) as [Buffer];
+    assert.match(answer.toString(), new RegExp(`431[^]*have more than ${limit} bytes`));
+  }
+});
+
 class Guest implements Queued<Guest> {
   queue: object | null = null;
   before: Guest | null = null;
