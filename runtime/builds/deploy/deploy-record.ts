@@ -27,6 +27,8 @@ export class DeployRecord {
   readonly #releaseOf: string | null;
   /** Lines not yet sent to the control plane. */
   readonly #unsent = new LineBatch();
+  /** The lines that the latest transaction sent. */
+  #sent: string[] = [];
   #fact: DeployFact;
   /** Whether the row has changed since the last write. */
   #isChanged = false;
@@ -60,7 +62,7 @@ export class DeployRecord {
         this.#publishSoon(PROGRESS_MS);
       },
     });
-    options.store.transaction(() => this.#saveAll());
+    this.#transaction(() => this.#saveAll());
     options.onFacts();
   }
 
@@ -83,7 +85,7 @@ export class DeployRecord {
     const before = this.#fact;
     this.#fact = { ...before, ...change };
     try {
-      this.#options.store.transaction(() => {
+      this.#transaction(() => {
         writeRest();
         this.#saveAll();
       });
@@ -137,10 +139,9 @@ export class DeployRecord {
 
   /** @returns whether everything was written */
   #transact(save: () => void): boolean {
-    const { store, onFacts } = this.#options;
     try {
-      store.transaction(save);
-      onFacts();
+      this.#transaction(save);
+      this.#options.onFacts();
       return true;
     } catch (error) {
       logRarely('error', 'a deploy could not be recorded; Cellar tries again', {
@@ -148,6 +149,17 @@ export class DeployRecord {
         error: reason(error),
       });
       return false;
+    }
+  }
+
+  /** Runs a transaction. If it fails, its lines stay unsent. @throws its error */
+  #transaction(work: () => void): void {
+    this.#sent = [];
+    try {
+      this.#options.store.transaction(work);
+    } catch (error) {
+      for (const line of this.#sent) this.#unsent.add(line);
+      throw error;
     }
   }
 
@@ -172,6 +184,7 @@ export class DeployRecord {
 
   #sendLines(): void {
     const lines = this.#unsent.take();
+    this.#sent = lines;
     const { id, app_id } = this.#fact;
     if (lines.length > 0)
       this.#options.store.outbox.add({ type: 'lines', lines: { app_id, deploy_id: id, lines } });

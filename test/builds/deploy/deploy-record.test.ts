@@ -57,3 +57,23 @@ test('log lines are published at once, and the whole log is written at most once
   record.change({ status: 'failed' });
   assert.match(store.deploys.log(FACT.app_id, FACT.id)!, /the last one\n$/);
 });
+
+test('a failed transaction loses no line for the control plane', async (t) => {
+  const store = openHostStore(join(temporaryDirectory(t), 'host.sqlite'));
+  t.after(() => store.close());
+  store.apps.want({ id: FACT.app_id, generation: 1 } as WantedApp);
+  const record = new DeployRecord({ store, onFacts: () => {} }, FACT, null, () => {});
+  const { save } = store.deploys;
+  store.deploys.save = () => {
+    throw new Error('disk full');
+  };
+  record.log.line('a line');
+  assert.throws(() => record.changeWith({ status: 'live' }, () => {}), /disk full/);
+  record.change({ status: 'failed' });
+  store.deploys.save = save;
+  record.write();
+  const lines = store.outbox
+    .next(1_000, 2 ** 20)
+    .events.flatMap((event) => (event.type === 'lines' ? event.lines.lines : []));
+  assert.deepEqual(lines, ['a line']);
+});
