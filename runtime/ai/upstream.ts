@@ -25,7 +25,7 @@ export interface AiServer {
 const DEADLINE_MS = 10 * 60_000;
 export const TIMED_OUT = 'The AI server did not answer in time.';
 /** Reading of an error response stops after this many characters. */
-const ERROR_BYTES = 16_384;
+const ERROR_BODY_LENGTH = 16_384;
 /** Maximum characters of an error's message for the app. */
 const ERROR_LENGTH = 1_000;
 
@@ -78,7 +78,7 @@ async function head(response: Response): Promise<string> {
   let text = '';
   for await (const chunk of response.body ?? []) {
     text += decoder.decode(chunk, { stream: true });
-    if (text.length > ERROR_BYTES) break;
+    if (text.length > ERROR_BODY_LENGTH) break;
   }
   return text;
 }

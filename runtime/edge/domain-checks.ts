@@ -68,7 +68,7 @@ export class DomainChecks {
   }
 
   async #dns(hostname: string): Promise<DomainLookup['dns']> {
-    const { baseDomain, ownAddresses = publicAddresses } = this.#options;
+    const { baseDomain, ownAddresses = interfaceAddresses } = this.#options;
     const lookups = this.#options.lookups?.() ?? new Resolver({ timeout: DOMAIN_LOOKUP_MS / 2, tries: 1 });
     const timer = setTimeout(() => lookups.cancel(), DOMAIN_LOOKUP_MS);
     try {
@@ -138,7 +138,7 @@ async function addressesOf(lookups: Lookups, name: string): Promise<string[] | n
  * Returns the addresses of this machine's network interfaces, without loopback and `fe80:` (link-local) ones. A hostname
  * with one of them in its DNS leads to this machine.
  */
-function publicAddresses(): string[] {
+function interfaceAddresses(): string[] {
   return Object.values(networkInterfaces())
     .flatMap((addresses) => addresses ?? [])
     .filter(({ internal, address }) => !internal && !address.startsWith('fe80:'))

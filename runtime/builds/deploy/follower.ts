@@ -1,8 +1,8 @@
 // Sends the lines of a log to a follower, who may read slowly or stop reading.
 import type { Writable } from 'node:stream';
 
-/** Maximum bytes that wait for a follower. */
-const WAITING_BYTES = 256 * 1024;
+/** Maximum characters that wait for a follower. A socket, too, counts the characters of strings. */
+const WAITING_LENGTH = 256 * 1024;
 const LEFT_OUT = '… (some lines are not shown here: they come faster than they are read)\n';
 
 export class Follower {
@@ -15,9 +15,9 @@ export class Follower {
     this.#output = output;
   }
 
-  /** Queues a line without its line end. While over 256 KiB wait at the output, drops lines and reports that once. */
+  /** Queues a line without its line end. While too much waits at the output, drops lines and reports that once. */
   write(line: string): void {
-    if (this.#output.writableLength + this.#lines.length > WAITING_BYTES) {
+    if (this.#output.writableLength + this.#lines.length > WAITING_LENGTH) {
       if (this.#hasReported) return;
       this.#hasReported = true;
       this.#add(LEFT_OUT);

@@ -9,7 +9,7 @@ const LONG_MS = 5_000;
 /**
  * For each slot, this many long starts may continue without one. Starts that freed a slot after `SHARE_MS` may exceed it.
  */
-const LONG_PER_TURN = 4;
+const LONG_PER_SLOT = 4;
 
 /** After this time, in ms, a start frees its slot for a waiting account that has no start under way. */
 const SHARE_MS = 1_000;
@@ -24,7 +24,7 @@ interface Start {
   who: StartingApp;
   owner: string;
   /** Whether it holds a slot. */
-  hasTurn: boolean;
+  hasSlot: boolean;
   /** Whether it has held its slot for `SHARE_MS`. */
   hasHadShare: boolean;
 }
@@ -54,7 +54,7 @@ export class Slots {
     this.#timeoutMs = timeoutMs;
     this.#longMs = longMs;
     this.#shareMs = shareMs;
-    this.#mostLong = LONG_PER_TURN * count;
+    this.#mostLong = LONG_PER_SLOT * count;
   }
 
   /** The number of starts that wait for a slot. */
@@ -72,7 +72,7 @@ export class Slots {
    */
   async run<T>(who: StartingApp, work: (leftMs: number) => Promise<T>, signal: AbortSignal): Promise<T> {
     const end = performance.now() + this.#timeoutMs;
-    const start: Start = { who, owner: who.owner, hasTurn: false, hasHadShare: false };
+    const start: Start = { who, owner: who.owner, hasSlot: false, hasHadShare: false };
     await this.#enter(start, signal);
     const sharing = setTimeout(() => {
       start.hasHadShare = true;
@@ -81,7 +81,7 @@ export class Slots {
     let isLong = false;
     const long = setTimeout(() => {
       isLong = true;
-      if (start.hasTurn && this.#long < this.#mostLong) this.#giveTurnAway(start);
+      if (start.hasSlot && this.#long < this.#mostLong) this.#giveSlotAway(start);
     }, this.#longMs);
     try {
       const result = await work(Math.max(1, Math.round(end - performance.now())));
@@ -95,7 +95,7 @@ export class Slots {
       clearTimeout(sharing);
       clearTimeout(long);
       this.#running.delete(start);
-      if (start.hasTurn) this.#passTurnOn();
+      if (start.hasSlot) this.#passSlotOn();
       else this.#long--;
     }
   }
@@ -126,27 +126,27 @@ export class Slots {
   }
 
   #begin(start: Start): void {
-    start.hasTurn = true;
+    start.hasSlot = true;
     this.#running.add(start);
   }
 
   /** Gives slots to waiting accounts that have no start under way. Takes them from starts that had one for `SHARE_MS`. */
   #share(): void {
     for (const start of this.#running) {
-      if (!start.hasTurn || !start.hasHadShare) continue;
+      if (!start.hasSlot || !start.hasHadShare) continue;
       const next = this.#next();
       if (next === undefined || this.#startsByOwner().has(next.owner)) return;
-      this.#giveTurnAway(start);
+      this.#giveSlotAway(start);
     }
   }
 
-  #giveTurnAway(start: Start): void {
+  #giveSlotAway(start: Start): void {
     this.#long++;
-    start.hasTurn = false;
-    this.#passTurnOn();
+    start.hasSlot = false;
+    this.#passSlotOn();
   }
 
-  #passTurnOn(): void {
+  #passSlotOn(): void {
     const next = this.#next();
     if (next === undefined) {
       this.#free++;

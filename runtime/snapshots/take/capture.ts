@@ -335,7 +335,7 @@ export class Capture {
   async #store(
     about: Pick<FileEntry, 'path' | 'mode' | 'stamp'>,
     size: number,
-    content: FramedReader,
+    content: Bytes,
   ): Promise<FileEntry> {
     const chunks: Chunk[] = [];
     for await (const piece of cut(content, chunkSize(size))) chunks.push(await this.#packs.add(piece));
@@ -348,12 +348,12 @@ export class Capture {
 }
 
 type Files = Map<string, FileEntry>;
-type FramedReader = Iterable<Buffer> | AsyncIterable<Buffer>;
+type Bytes = Iterable<Buffer> | AsyncIterable<Buffer>;
 type Read = (file: Listed) => Promise<Content | null> | Content | null;
 
 interface Content {
   size: number;
-  content: FramedReader;
+  content: Bytes;
 }
 
 /** Selects files in a directory of the host. */
@@ -381,7 +381,7 @@ async function giveTo(user: User | null, root: string): Promise<void> {
 }
 
 /** Yields pieces of `size` bytes; the last may be shorter. They share a buffer: use each before you ask for the next. */
-async function* cut(content: FramedReader, size: number): AsyncIterable<Buffer> {
+async function* cut(content: Bytes, size: number): AsyncIterable<Buffer> {
   const piece = Buffer.alloc(size);
   let filled = 0;
   for await (let bytes of content) {
