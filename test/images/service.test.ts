@@ -46,7 +46,7 @@ test('calls of one account wait behind each other, and those of another account 
   const held = queue.run({ owner: 'greedy' }, () => released);
   const waiting = [greedy(), greedy(), greedy()];
   await eventually(() => queue.waiting === 3, 'three calls wait');
-  assert.match((await greedy()).text, /^ERROR 9522: of one account at most 3 image calls wait/);
+  assert.match((await greedy()).text, /^ERROR 9522: at most 3 image calls of one account may wait/);
   assert.equal((await modest()).status, 200);
   release();
   await held;

@@ -156,5 +156,5 @@ test('data in the bucket is counted while its process writes, and costs no reque
   bytes = 20 * 2 ** 20;
   app.writtenBytes = bytes;
   await until(() => app.isHeld, 'it is over its limit');
-  assert.match(told[0]!, /it keeps 2[01] MiB/);
+  assert.match(told[0]!, /its data takes 2[01] MiB/);
 });

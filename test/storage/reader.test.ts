@@ -331,7 +331,7 @@ test('endless reads of one account leave a turn to others, have a timeout, and e
     (error) =>
       error instanceof ReadingRefused &&
       error.code === 'host_unavailable' &&
-      /at most 20 storage reads wait/.test(error.message),
+      /at most 20 storage reads of one account may wait at once/.test(error.message),
   );
   assert.deepEqual(JSON.parse(String(await ask('other', 'other', 'SELECT 1'))).rows, [[1]]);
   await eventually(
