@@ -21,7 +21,7 @@ const Consumer = z.object({
       max_retries: z.int().min(0).max(100).optional(),
       max_wait_time_ms: z.int().min(0).max(60_000).optional(),
       max_concurrency: z.int().min(1).max(250).nullish(),
-      retry_delay: z.int().min(0).max(43_200).optional(),
+      retry_delay: z.int().min(0).max(86_400).optional(),
     })
     .default({}),
 });
