@@ -139,7 +139,15 @@ function shown(
 
 function shownConsumer(
   slug: string,
-  { queue, maxBatchSize, maxRetries, maxBatchTimeout, deadLetterQueue }: QueueConsumer,
+  {
+    queue,
+    maxBatchSize,
+    maxRetries,
+    maxBatchTimeout,
+    maxConcurrency,
+    retryDelay,
+    deadLetterQueue,
+  }: QueueConsumer,
 ) {
   return {
     consumer_id: slug,
@@ -151,6 +159,8 @@ function shownConsumer(
       batch_size: maxBatchSize,
       max_retries: maxRetries,
       max_wait_time_ms: maxBatchTimeout === undefined ? undefined : maxBatchTimeout * 1000,
+      max_concurrency: maxConcurrency,
+      retry_delay: retryDelay,
     },
   };
 }
