@@ -14,6 +14,7 @@ import { newId } from '../../contract/id.ts';
 import { Problem } from '../../problem.ts';
 import { hashOf, newLinkSecret } from '../../secrets.ts';
 import { invalidInput } from '../../transports/validate.ts';
+import { requireApp } from '../apps/apps.ts';
 import { listAnswer, pageAfter } from '../paging.ts';
 import type { Service } from '../types.ts';
 import { inviteMail, inviteUrl, passwordMail } from './mails.ts';
@@ -29,7 +30,10 @@ const create: Service<'invites.create'> = async (context, { email = null, role, 
   if (target === null && email !== null && (await hasEmail(db, email))) throw new Problem('email_taken');
   const invite = { email, role, app: app ?? null, account: account ?? null, by: null };
   const made = await make(context, invite, target === null ? email : target.email);
-  if (made === null) throw new Problem('app_not_found');
+  if (made === null) {
+    if (app !== undefined) await requireApp(context, app.id);
+    throw new Problem('account_not_found');
+  }
   return made;
 };
 
@@ -48,6 +52,7 @@ const inviteToApp: Service<'collaborators.invite'> = async (context, { id, email
   const invite = { email, role: 'guest' as const, app: { id, role }, account: null, by };
   const made = await make(context, invite, email);
   if (made === null) {
+    await requireApp(context, id);
     throw new Problem(
       'quota_exceeded',
       'At most 20 invites a day are allowed for an app, and from one admin for all apps. Try again tomorrow, or give people who have an account a role by its id (collaborators.set).',
@@ -88,7 +93,7 @@ interface NewInvite {
 /**
  * Creates an invite, and mails it if an address is known and Cellar can send e-mails.
  * @param to the recipient's address; null when unknown
- * @returns null when the app does not exist, or the limit of invites is reached
+ * @returns null when the app or the account does not exist, or the limit of invites is reached
  */
 async function make(context: Context, { email, role, app, account, by }: NewInvite, to: string | null) {
   const { db, at, env } = context;

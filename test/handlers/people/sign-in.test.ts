@@ -297,6 +297,8 @@ test('an invite to an app gives nothing else, and ends with the rights of its ma
   const email = 'friend@example.com';
   assert.equal(await inviteTo(other.id, admin, { email }), 'forbidden');
   assert.equal(await inviteTo('nothing-here', admin, { email }), 'app_not_found');
+  const unknown = { id: '0000000000000000', email, role: 'view' };
+  assert.equal((await control.refusal('collaborators.invite', unknown)).code, 'app_not_found');
   for (const extra of [
     { role: 'owner' },
     { machine: 'admin' },
