@@ -36,9 +36,8 @@ export function installFolder({ root, folder }: Place): string {
  */
 export function onlyProject(root: string, builds: boolean): string | null {
   const globs = workspaceGlobs(root, root);
-  const all = wranglerFolders(root);
-  const found = all.filter((path) => !builds || hasMember(globs, path));
-  if (found.length > 1) throw unnamedFolder(all);
+  const found = wranglerFolders(root).filter((path) => !builds || hasMember(globs, path));
+  if (found.length > 1) throw unnamedFolder(found);
   return found[0] ?? null;
 }
 

@@ -246,6 +246,9 @@ test('several projects without a choice fail with the way to choose one', async 
   await assert.rejects(bundle(bundler, worktrees.write(two)), named);
   const workspace = { ...two, 'pnpm-workspace.yaml': 'packages: \n  - apps/*' };
   await assert.rejects(plan(bundler, worktrees.write(workspace)), named);
+  // A folder outside of the workspace is no candidate, because the build of the root does not build it.
+  const beside = { ...workspace, 'aside/wrangler.jsonc': config };
+  await assert.rejects(plan(bundler, worktrees.write(beside)), /lie in apps\/a, apps\/b: say which/);
   const one = { 'apps/a/wrangler.jsonc': config, 'apps/a/index.js': '', 'README.md': '' };
   assert.equal((await plan(bundler, worktrees.write(one))).folder, 'apps/a');
   const missing = plan(bundler, worktrees.write(two), { root_directory: 'apps/c' });
