@@ -54,7 +54,7 @@ function lacksPackages(root: string, folder: string, name: LockFile['name']): bo
   try {
     locked = JSON.parse(readProjectFile(root, join(folder, name), NPM_LOCK_BYTES).toString('utf8'));
   } catch {
-    // The lock file is invalid or too large. If it is invalid, the install fails with an error that names the fault.
+    // The lock file is invalid or too large. If it is invalid or lacks packages, `npm ci` fails with an error that says so.
     return false;
   }
   // Older versions of npm wrote `dependencies` without `packages`.
