@@ -192,7 +192,7 @@ test(
     await page.locator('[data-row]').first().waitFor();
     const again = page.getByRole('button', { name: 'Deploy main again' });
     await eventually(() => again.isDisabled(), 'her role is known');
-    assert.match((await again.getAttribute('title'))!, /needs the role push; yours is view/);
+    assert.match((await again.getAttribute('title'))!, /needs the role push on the app; your role is view/);
 
     await ada.page.goto('/apps/shop/deploys');
     await ada.page.getByRole('button', { name: 'Deploy main again' }).click();

@@ -17,7 +17,7 @@ test('a role allows what needs it or a lower one, and a refusal says why', () =>
     refusal('admin', 'push'),
     'This operation needs the role admin on the app; your role is push. An administrator of the app can give you another.',
   );
-  assert.match(refusal('push', 'view')!, /needs the role push; yours is view/);
+  assert.match(refusal('push', 'view')!, /needs the role push on the app; your role is view/);
 });
 
 test('an unknown role disables nothing: the API decides', () => {
