@@ -154,7 +154,7 @@ test('the error for a name that is no slug proposes one; missing accounts and pa
   assert.equal(unknown.status, 404);
   assert.match(
     unknown.body.errors[0]!.message,
-    new RegExp(`does not answer GET /accounts/${account}/ai/models`),
+    new RegExp(`does not support the call GET /accounts/${account}/ai/models`),
   );
   const { body: stranger } = await cellar.call('POST', '/rpc', {
     jsonrpc: '2.0',
