@@ -218,7 +218,10 @@ test('a fetch reaches the host decompressed, and one over 4 MiB gets a refusal t
     [gzipSync(Buffer.alloc(2 ** 26)), 'gzip'],
   ] as const) {
     const refused = await fetched(body, coding);
-    assert.match(refused.text, /^00[0-9a-f]{2}ERR A fetch may name at most 4 MiB of commits and refs, decompressed/);
+    assert.match(
+      refused.text,
+      /^00[0-9a-f]{2}ERR A fetch may name at most 4 MiB of commits and refs, decompressed/,
+    );
     assert.equal(refused.headers.get('content-type'), 'application/x-git-upload-pack-result');
   }
   assert.equal((await fetched(Buffer.from(words), 'gzip')).status, 400, 'not gzip at all');
