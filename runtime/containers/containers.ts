@@ -86,7 +86,7 @@ export class Containers {
       throw new ContainerError(400, `a container may have at most ${MOST_MEMORY_MB} MiB of memory`);
     if (spec.cpu > MOST_CPU)
       throw new ContainerError(400, `a container may have at most ${MOST_CPU / 1000} vCPU`);
-    const bytes = [...(spec.command ?? []), ...spec.environment].join().length;
+    const bytes = Buffer.byteLength([...(spec.command ?? []), ...spec.environment].join());
     if (bytes > MOST_WORDS)
       throw new ContainerError(
         413,
