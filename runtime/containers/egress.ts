@@ -7,7 +7,7 @@ import type { AppAddresses } from '../browser/app-addresses.ts';
 import { FairQueue } from '../queues/fair-queue.ts';
 import { join } from './join.ts';
 
-/** Timeout for the head of a request, and for connecting a tunnel to its server, in ms. */
+/** Timeout for the head of a request, and for connecting to its server, in ms. */
 const TIMEOUT_MS = 30_000;
 /** Idle timeout of a connection, in ms. */
 const SILENCE_MS = 10 * 60_000;
@@ -99,6 +99,8 @@ async function forward(asked: IncomingMessage, response: ServerResponse, find: F
       path: `${url!.pathname}${url!.search}`,
       headers,
       agent: false,
+      // Counts until the connection is made, then `SILENCE_MS` does.
+      timeout: TIMEOUT_MS,
     },
     (answer) => {
       for (const name of HOP) delete answer.headers[name];
