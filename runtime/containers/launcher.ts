@@ -149,10 +149,12 @@ export class ContainerLauncher {
 
   /** Binds a port on 127.0.0.1, which the firewall opens to this app's process only. */
   async #listen(container: number, app: string): Promise<BoundSocket['handle']> {
-    if (this.#containers.size >= MOST_CONTAINERS || this.#containers.has(container))
+    if (this.#containers.has(container)) throw new EngineError(400, 'the container is invalid');
+    if (this.#containers.size >= MOST_CONTAINERS)
       throw new EngineError(429, `this machine runs ${MOST_CONTAINERS} containers already; try again later`);
     const { handle, port } = bindSocket(0, '127.0.0.1');
     this.#containers.set(container, { app, link: null, id: null, port, turn: Promise.resolve() });
+    // On a failure the entry stays: the service then sends `close`, which also withdraws the port.
     await this.#options.givePort(app, port, true).catch((error: unknown) => {
       handle.close();
       throw error;
