@@ -17,7 +17,7 @@ const TAIL_S = 6 * 3_600;
 const STREAM_OPERATION = operationsByName.get('logs.stream')!;
 const PROTOCOL = 'trace-v1';
 /** Maximum characters of an incomplete event that are buffered. */
-const EVENT_BYTES = 2 ** 20;
+const EVENT_CHARACTERS = 2 ** 20;
 /** WebSocket close codes: normal, policy violation, internal error. */
 const [NORMAL, NOT_ALLOWED, BROKEN] = [1000, 1008, 1011];
 /** Maximum age of the last check of the reader's rights when a line is sent, in ms. */
@@ -162,7 +162,7 @@ function follow<Data>(
     for (let part = await reader.read(); !part.done; part = await reader.read()) {
       text += part.value;
       const events = text.split('\n\n');
-      text = events.pop()!.slice(-EVENT_BYTES);
+      text = events.pop()!.slice(-EVENT_CHARACTERS);
       await stillAllowed();
       for (const event of events) {
         const data = /^data: ?(.*)$/m.exec(event)?.[1];
