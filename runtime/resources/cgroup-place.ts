@@ -15,8 +15,8 @@ export interface Place {
 /** The file that lists a group's processes. A process whose id is written to it moves into the group. */
 export const PROCESSES = 'cgroup.procs';
 /** The name of the subgroup that the host moves to, so that its former group may have subgroups with limits. */
-const ROOM = 'cellar-host';
-const ROOM_AT_END = new RegExp(`/${ROOM}$`);
+const HOST_GROUP = 'cellar-host';
+const HOST_GROUP_AT_END = new RegExp(`/${HOST_GROUP}$`);
 /** Maximum rounds of moving all processes out of a group: processes not yet moved may start more. */
 const MOST_ROUNDS = 100;
 
@@ -50,12 +50,12 @@ export function ownControlGroup(controller: Controller, root: string): Place {
  */
 export function ownPath2(lines: string[]): string | undefined {
   const line = lines.find((candidate) => candidate.startsWith('0::'));
-  return line?.slice('0::'.length).replace(ROOM_AT_END, '');
+  return line?.slice('0::'.length).replace(HOST_GROUP_AT_END, '');
 }
 
 /** Returns the directory of the group that has this process: `directory`, or the subgroup that the host moved to. */
 export function home({ version, directory }: Place): string {
-  const below = join(directory, ROOM);
+  const below = join(directory, HOST_GROUP);
   return version === 2 && existsSync(below) ? below : directory;
 }
 
@@ -100,13 +100,13 @@ export function delegate(directory: string, controller: Controller): void {
   if (text(enabled).trim().split(' ').includes(controller)) return;
   // Move first. When a group with processes enables some controllers, the kernel makes it a threaded group, which cannot
   // limit memory. The outermost group has no type and may hold processes.
-  if (existsSync(join(directory, 'cgroup.type'))) makeRoom(directory);
+  if (existsSync(join(directory, 'cgroup.type'))) moveToHostGroup(directory);
   writeFileSync(enabled, `+${controller}`);
 }
 
 /** Moves all processes of a group to its subgroup. @throws {Error} when some were not started together with this process */
-function makeRoom(directory: string): void {
-  const below = join(directory, ROOM);
+function moveToHostGroup(directory: string): void {
+  const below = join(directory, HOST_GROUP);
   const outermost = ancestors(String(process.pid)).findLast((pid) =>
     [...members(directory), ...members(below)].includes(pid),
   );
