@@ -23,7 +23,7 @@ const SESSION = '/proc/self/autogroup';
 const nicer = (niceness: number) => `set -- nice -n ${niceness} "$@"`;
 
 /** Watches during each deploy and import whether low-priority processes get CPU time. */
-export const starvation = new MinimumCpuShare(() => words(NICE.last, IDLE));
+export const minimumCpuShare = new MinimumCpuShare(() => words(NICE.last, IDLE));
 
 /**
  * Returns the command prefix for work that a project controls, such as a build command or a checkout. When memory is short,
@@ -32,8 +32,8 @@ export const starvation = new MinimumCpuShare(() => words(NICE.last, IDLE));
  * in the normal class, with half the weight of others.
  */
 export async function atLowPriority(): Promise<string[]> {
-  await starvation.known();
-  return starvation.starved ? words(NICE.floor, nicer(NICE.floor)) : words(NICE.last, IDLE);
+  await minimumCpuShare.known();
+  return minimumCpuShare.starved ? words(NICE.floor, nicer(NICE.floor)) : words(NICE.last, IDLE);
 }
 
 /**
@@ -62,9 +62,9 @@ export interface Many {
  *   run only on idle processors
  */
 export async function atLowPriorityAsMany(canLimit: boolean): Promise<Many> {
-  await starvation.known();
+  await minimumCpuShare.known();
   const unlimited = { tasks: null, busyThreads: null };
-  if (!starvation.starved) return { ...unlimited, words: words(NICE.last, IDLE) };
+  if (!minimumCpuShare.starved) return { ...unlimited, words: words(NICE.last, IDLE) };
   if (!canLimit) return { ...unlimited, words: words(NICE.floor, IDLE) };
   const cores = availableParallelism();
   const tasks = Math.max(MANY.least, MANY.perCore * cores);

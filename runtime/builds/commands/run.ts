@@ -1,7 +1,7 @@
 // Runs one command of a build: in its own process group, with a deadline.
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { type ChildError, startJob } from '../../processes/child.ts';
-import { starvation } from '../../resources/low-priority.ts';
+import { minimumCpuShare } from '../../resources/low-priority.ts';
 import { readOutput } from './read-output.ts';
 
 /** Exit code of a shell that does not find a program. */
@@ -76,7 +76,7 @@ export async function run(command: Command): Promise<void> {
     if (objection !== null) throw objection;
     if (timedOut)
       throw new BuildFailure(
-        `\`${title}\` took longer than ${timeoutMs / 1000} s and was ended${starvation.excuse}`,
+        `\`${title}\` took longer than ${timeoutMs / 1000} s and was ended${minimumCpuShare.excuse}`,
       );
     if (code === null) throw new BuildFailure(`\`${title}\` was ended by ${killedBy}`);
     if (code !== 0)

@@ -8,7 +8,7 @@ import { cutText } from '../../../handlers/contract/text.ts';
 import type { Secrets } from '../../apps/secrets.ts';
 import { describeCommit } from '../../git/repository.ts';
 import { type Level, log, reason } from '../../log.ts';
-import { starvation } from '../../resources/low-priority.ts';
+import { minimumCpuShare } from '../../resources/low-priority.ts';
 import { emptyNames, type StorageNames } from '../../storage/names.ts';
 import type { AfterBuild } from '../release/build.ts';
 import { checkSecrets, reportOverrides } from '../release/check-secrets.ts';
@@ -154,7 +154,7 @@ export class Deploy {
 
   /** Makes the release and makes it live. Resolves when the row has the result. A failed deploy does not reject. */
   run(): Promise<void> {
-    return starvation.during(() => this.#run());
+    return minimumCpuShare.during(() => this.#run());
   }
 
   async #run(): Promise<void> {
@@ -248,7 +248,7 @@ export class Deploy {
 
   /** Removes the build's files. Never rejects. */
   tidy(): Promise<void> {
-    return starvation.during(() => removeLeft(this.#options.paths.build(this.fact.app_id)));
+    return minimumCpuShare.during(() => removeLeft(this.#options.paths.build(this.fact.app_id)));
   }
 
   /**

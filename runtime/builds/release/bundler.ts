@@ -7,7 +7,7 @@ import type { BundlerReply, BundlerRequest, BundlerResults } from '../../../bund
 import { dieWithParent } from '../../isolation/users.ts';
 import { type Child, startChild } from '../../processes/child.ts';
 import { endFirst } from '../../resources/limited.ts';
-import { starvation } from '../../resources/low-priority.ts';
+import { minimumCpuShare } from '../../resources/low-priority.ts';
 import { toLowPriority } from '../../resources/low-priority-group.ts';
 import { withDataLimit } from '../../resources/process-limits.ts';
 import { compiledDirectory } from '../../threads/compile-cache.ts';
@@ -151,7 +151,9 @@ class Helper {
     };
     const deadline = setTimeout(() => {
       reject(
-        new BuildFailure(`bundling took longer than ${timeoutMs / 1000} s and was ended${starvation.excuse}`),
+        new BuildFailure(
+          `bundling took longer than ${timeoutMs / 1000} s and was ended${minimumCpuShare.excuse}`,
+        ),
       );
       this.end();
     }, timeoutMs);

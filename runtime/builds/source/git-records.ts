@@ -3,7 +3,7 @@ import { BuildFailure } from '../../../bundler/failure.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { gitProgram } from '../../git/program.ts';
 import { ChildError, startJob } from '../../processes/child.ts';
-import { atLowPriority, starvation } from '../../resources/low-priority.ts';
+import { atLowPriority, minimumCpuShare } from '../../resources/low-priority.ts';
 
 /** Maximum characters of a record; a Linux path has at most 4096 bytes. */
 const RECORD_LENGTH = 16 * 1024;
@@ -55,7 +55,7 @@ export async function* gitRecords(words: string[], listing: Listing): AsyncGener
     signal.throwIfAborted();
     if (timedOut)
       throw new BuildFailure(
-        `\`${title}\` took longer than ${timeoutMs / 1000} s and was ended${starvation.excuse}`,
+        `\`${title}\` took longer than ${timeoutMs / 1000} s and was ended${minimumCpuShare.excuse}`,
       );
   };
   try {

@@ -23,7 +23,7 @@ import { startJob } from '../../processes/child.ts';
 import { searchPath } from '../../processes/programs.ts';
 import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
 import { Refusal } from '../../refusal.ts';
-import { starvation } from '../../resources/low-priority.ts';
+import { minimumCpuShare } from '../../resources/low-priority.ts';
 import { confine } from '../commands/confine.ts';
 import { makeDirectories } from '../commands/environment.ts';
 import { certificateFiles, networkVariables } from '../commands/network-settings.ts';
@@ -160,7 +160,7 @@ export class Imports {
   async #fetchOnce(repository: string, from: FetchFrom, signal: AbortSignal): Promise<Fetched> {
     const bring = (aborted: AbortSignal) => this.#bring(repository, from, aborted);
     try {
-      return await starvation.during(() => inTime(bring, signal));
+      return await minimumCpuShare.during(() => inTime(bring, signal));
     } catch (error) {
       if (signal.aborted || error instanceof Refusal) throw error;
       throw new Refusal(422, 'import_failed', `the repository could not be imported: ${reason(error)}`);
@@ -249,7 +249,7 @@ async function inTime<T>(work: (aborted: AbortSignal) => Promise<T>, signal: Abo
     return await work(AbortSignal.any([signal, deadline]));
   } catch (error) {
     if (error !== deadline.reason) throw error;
-    throw new BuildFailure(`it took longer than ${DEADLINE_MS / 1000} s${starvation.excuse}`);
+    throw new BuildFailure(`it took longer than ${DEADLINE_MS / 1000} s${minimumCpuShare.excuse}`);
   }
 }
 
