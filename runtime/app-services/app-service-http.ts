@@ -15,7 +15,7 @@ export interface HttpLimits
   > {
   /** Idle timeout of a connection, in ms. */
   silenceMs: number;
-  /** Maximum connections of the app. */
+  /** Maximum connections of the app. Node accepts and closes those above it; they do not wait in the listen backlog. */
   connections: number;
 }
 
