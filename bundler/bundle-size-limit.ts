@@ -51,7 +51,7 @@ export function requireBundleSize(bundle: Bundle): void {
   for (const bound of bundle.outward ?? [])
     if (bound.type === 'send_email' && JSON.stringify(bound).length > MAIL_BINDING_LENGTH)
       throw new BuildFailure(
-        `the addresses of the send_email binding ${bound.binding} take more than ${MAIL_BINDING_LENGTH / 1024} KiB`,
+        `the addresses of the send_email binding ${bound.binding} have more than ${MAIL_BINDING_LENGTH} characters in all; name fewer`,
       );
   const values = countValues(bundle);
   if (values > BUNDLE_VALUES)

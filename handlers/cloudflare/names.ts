@@ -11,7 +11,7 @@ export function requireSlug(name: string): void {
   throw new CloudflareError(
     400,
     CODES.BAD_REQUEST,
-    `The name ${JSON.stringify(name)} is the first part of the app's address, and ${message}; use a name such as ${JSON.stringify(similarSlug(name))}.`,
+    `The name ${JSON.stringify(name)} ${message}, because it is the first part of the app's address; use a name such as ${JSON.stringify(similarSlug(name))}.`,
   );
 }
 

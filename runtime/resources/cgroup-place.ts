@@ -41,7 +41,7 @@ export function ownControlGroup(controller: Controller, root: string): Place {
     const directory = firstGroup([join(mounted, v2), mounted]);
     if (directory !== undefined && offers(directory, controller)) return { version: 2, directory };
   }
-  throw new Error('this process has no control group for it');
+  throw new Error('this process has no control group with this controller');
 }
 
 /**

@@ -103,7 +103,7 @@ export class MinimumCpuShare {
     while (!ended.aborted) {
       stdin.write('\n');
       const answer = answers.next().then(({ done }) => {
-        if (done) throw new Error('the process that is asked has ended');
+        if (done) throw new Error('the probe process has ended');
       });
       this.#starved = !(await isWithin(answer, patience));
       if (this.#starved) await setMinimumShare(true);

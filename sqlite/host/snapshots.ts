@@ -86,7 +86,7 @@ export function prepareCopy(path: string, leftOut: string[] = []): void {
     const version = database.pragma('user_version', { simple: true }) as number;
     if (version > SCHEMA_VERSION)
       throw new Error(
-        `the host's database in the snapshot is of a newer Cellar (schema ${version}; this Cellar knows ${SCHEMA_VERSION}); use the newer version`,
+        `the host's database in the snapshot is from a newer Cellar (its schema is ${version}; this Cellar knows ${SCHEMA_VERSION}): restore it with that version`,
       );
     database.exec(`
       UPDATE meta SET value = lower(hex(randomblob(16))) WHERE name = 'outbox';

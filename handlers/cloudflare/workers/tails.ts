@@ -52,7 +52,7 @@ export const tailCalls = [
         throw new CloudflareError(
           400,
           CODES.BAD_REQUEST,
-          'Cellar supports only the filters --search, --status, --method, --version-id and --sampling-rate of wrangler tail: it does not store the headers or the whole address of a request.',
+          'Cellar supports only the filters --search, --status, --method, --version-id and --sampling-rate of wrangler tail, because it does not store the headers or the whole address of a request: leave out the others.',
         );
       const key = keyOf(actor);
       const until = Math.min(Date.now() + TAIL_S * 1000, Date.parse(key?.expiresAt ?? '') || Infinity);
