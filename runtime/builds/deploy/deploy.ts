@@ -147,9 +147,9 @@ export class Deploy {
     this.#end(as, why);
   }
 
-  /** Resolves when it has ended, or `signal` aborts. */
-  async untilEnded(signal: AbortSignal): Promise<void> {
-    if (!this.#ended) await once(this.#events, 'end', { signal }).catch(() => {});
+  /** Resolves when it has ended, or `signal` aborts. Never rejects. */
+  async untilEnded(signal?: AbortSignal): Promise<void> {
+    if (!this.#ended) await once(this.#events, 'end', signal && { signal }).catch(() => {});
   }
 
   /** Makes the release and makes it live. Resolves when the row has the result. A failed deploy does not reject. */

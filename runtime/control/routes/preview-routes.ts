@@ -9,7 +9,7 @@ import type { Uploads } from '../../uploads/uploads.ts';
 import { type HostRoutes, readJson } from '../host-call.ts';
 import type { Outbox } from '../outbox.ts';
 
-/** Longest wait for the end of a deploy, in ms. It may be queued behind others. */
+/** Longest wait of a call for the end of a deploy, in ms. It may be queued behind others. */
 const DEPLOY_MS = 10 * 60_000;
 const FLUSH_MS = 1_000;
 
@@ -84,9 +84,9 @@ export function previewRoutes({
     },
   };
 
-  /** Removes a promoted version from the uploads once it is live. */
+  /** Removes a promoted version from the uploads once it is live. No call waits for this, so it has no timeout. Never rejects. */
   async function dropWhenLive(deploy: Deploy): Promise<void> {
-    await deploy.untilEnded(AbortSignal.timeout(DEPLOY_MS));
+    await deploy.untilEnded();
     if (deploy.fact.status === 'live') await uploads.drop(deploy.fact.id);
   }
 }
