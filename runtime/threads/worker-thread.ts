@@ -29,9 +29,11 @@ async function answer({ id, module, name, values }: Job): Promise<JobReply> {
   } catch (thrown) {
     const error = thrown instanceof Error ? thrown : new Error(String(thrown));
     const { message, stack = '' } = error;
-    // Leaves out fields with objects, because not every object can be copied to another thread.
+    // Leaves out objects, functions and symbols, because not all of them can be copied to another thread.
     const fields = Object.fromEntries(
-      Object.entries(error).filter(([, value]) => value === null || typeof value !== 'object'),
+      Object.entries(error).filter(
+        ([, value]) => value === null || !['object', 'function', 'symbol'].includes(typeof value),
+      ),
     );
     return { id, failure: { className: error.constructor.name, message, stack, fields } };
   }

@@ -10,6 +10,11 @@ export function fail(message: string, exitCode: number): never {
   throw new ChildError(message, exitCode);
 }
 
+/** Fails with fields that cannot be copied to another thread. */
+export function failUncopied(): never {
+  throw Object.assign(new ChildError('no such thing', 7), { retry: () => {}, kind: Symbol('kind') });
+}
+
 export function spin(): never {
   for (;;);
 }

@@ -50,6 +50,17 @@ test('an error of a job arrives with its class and fields', async () => {
   });
 });
 
+test('an error with fields that cannot be copied arrives without them, and the thread goes on', async () => {
+  const run = start();
+  const thread = await run('whichThread', []);
+  await assert.rejects(run('failUncopied', [], { errors: [ChildError] }), (error) => {
+    assert.ok(error instanceof ChildError);
+    assert.deepEqual([error.message, error.exitCode], ['no such thing', 7]);
+    return true;
+  });
+  assert.equal(await run('whichThread', []), thread);
+});
+
 test('a job that never ends, or exceeds its memory, ends its own thread only', async () => {
   const run = start(2);
   const overrun = assert.rejects(
