@@ -6,6 +6,8 @@ import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { getLoadablePath } from 'sqlite-vec';
 import { Budget } from '../../runtime/app-services/budget.ts';
+import type { Call } from '../../runtime/control/host-call.ts';
+import { vectorRoutes } from '../../runtime/control/routes/storage/vector-routes.ts';
 import type { QuotaOptions } from '../../runtime/disk/quota.ts';
 import { WorkerThreads } from '../../runtime/threads/worker.ts';
 import { AppServer } from '../../runtime/vectors/app-server.ts';
@@ -327,6 +329,21 @@ test('calls name an index of the app, and an operation that exists', async (t) =
   assert.deepEqual(readdirSync(directory), ['one.sqlite']);
   const deep = `{"vector":${'['.repeat(100_000)}`;
   assert.equal((await call('/query', deep)).status, 400);
+});
+
+test('a vector service that cannot be opened is a 503 of the API', async () => {
+  const apps = { get: () => ({}), originOf: () => 'app', ownerOf: () => 'owner' };
+  const places = async () => ({ vectorIndexes: [{ id: 'one', binding: 'INDEX', storageId: 'one' }] });
+  const openVectors = async () => {
+    throw new Error('the vector service does not start');
+  };
+  const routes = vectorRoutes({
+    ...{ apps, storageQueries: { places }, buckets: { openVectors } },
+  } as unknown as Parameters<typeof vectorRoutes>[0]);
+  const refusal = { status: 503, code: 'host_unavailable', message: 'the vector service does not start' };
+  const call = { words: ['app'], query: new URLSearchParams({ index: 'one', call: 'query' }), request: {} };
+  await assert.rejects(async () => routes['GET /apps/:id/vectors'](call as unknown as Call), refusal);
+  await assert.rejects(async () => routes['POST /apps/:id/vectors/read'](call as unknown as Call), refusal);
 });
 
 test('JSON that needs a multiple of its bytes once parsed is refused before', async (t) => {

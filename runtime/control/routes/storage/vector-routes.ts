@@ -2,6 +2,7 @@
 import type { HostCall } from '../../../../handlers/contract/host/host-routes.ts';
 import { vectorReads, vectorWrites } from '../../../../handlers/contract/storage/vectors.ts';
 import type { Apps } from '../../../apps/apps.ts';
+import { reason } from '../../../log.ts';
 import { noSuchApp, Refusal } from '../../../refusal.ts';
 import { find, type Stored } from '../../../storage/places.ts';
 import type { Buckets } from '../../../storage/r2/buckets.ts';
@@ -66,11 +67,15 @@ async function passed(
   response.writeHead(200, { 'content-type': 'application/json' }).end(text);
 }
 
+/** Returns where the vector service serves an index. @throws {Refusal} 503 when the service cannot be opened */
 async function placeOf(
   { buckets, apps }: VectorOptions,
   appId: string,
   { storageId }: Stored,
 ): Promise<IndexPlace> {
   const countsFor = { family: apps.originOf(appId), owner: apps.ownerOf(appId) };
-  return { socket: await buckets.openVectors(appId, countsFor), storageId };
+  const socket = await buckets.openVectors(appId, countsFor).catch((error: unknown) => {
+    throw new Refusal(503, 'host_unavailable', reason(error));
+  });
+  return { socket, storageId };
 }
