@@ -98,12 +98,41 @@ function contradictions(config: Partial<Config>): string[] {
       'RUNNER_OIDC_URL must not be set when RUNNER_UI_URL is: people then sign in at that external control UI',
     );
   }
-  const ports = ['RUNNER_PORT', 'RUNNER_EDGE_PORT', 'RUNNER_EDGE_HTTP_PORT'] as const;
-  for (const [i, name] of ports.entries()) {
-    const other = ports.slice(0, i).find((earlier) => config[earlier] === config[name]);
-    if (config[name] && other) problems.push(`${name} is the port of ${other} too; give each its own`);
-  }
+  const ports = listened(config);
+  for (const [i, { name, first, last, host }] of ports.entries())
+    for (const other of ports.slice(0, i)) {
+      const isApart = last < other.first || first > other.last || (host && other.host && host !== other.host);
+      const is = first === last ? 'is' : 'has';
+      if (!isApart) problems.push(`${name} ${is} the port of ${other.name} too; give each its own`);
+    }
   return problems;
+}
+
+/** Returns the ports that the settings name, without those that are picked. `host` is empty for all addresses. */
+function listened(config: Partial<Config>): { name: string; first: number; last: number; host: string }[] {
+  const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_EDGE_HTTP_PORT, RUNNER_MAIL_PORT } = config;
+  const { RUNNER_TCP_PORTS: tcp, RUNNER_ADDRESS: address } = config;
+  const ports = Object.entries({ RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_EDGE_HTTP_PORT, RUNNER_MAIL_PORT });
+  const host = isLocal(String(config.RUNNER_BASE_DOMAIN)) ? '127.0.0.1' : '';
+  return [
+    ...ports.map(([name, port]) => ({
+      ...{ name, first: port ?? 0, last: port ?? 0, host: name === 'RUNNER_PORT' ? '127.0.0.1' : host },
+    })),
+    ...(tcp ? [{ name: 'RUNNER_TCP_PORTS', ...tcp, host }] : []),
+    // Hosts use the port after it too.
+    ...(address
+      ? [{ name: 'RUNNER_ADDRESS', first: address.port, last: address.port + 1, host: address.host }]
+      : []),
+  ].filter(({ first }) => first > 0);
+}
+
+/** Returns what to do about an error of a port that is in use; undefined for another error. */
+export function portTaken(error: unknown, config: Config): string | undefined {
+  const { code, port } = error as NodeJS.ErrnoException & { port?: number };
+  if (code !== 'EADDRINUSE' || port === undefined) return undefined;
+  const setting = listened(config).find(({ first, last }) => port >= first && port <= last);
+  const orElse = setting === undefined ? '' : `, or set ${setting.name} to another`;
+  return `port ${port} is in use; stop the program that uses it${orElse}`;
 }
 
 /** Returns all settings as text, without the values of secrets. */

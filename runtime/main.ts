@@ -4,7 +4,7 @@
 // cores, four helper threads delayed the gateway by up to 14 ms.
 import { flushCompileCache } from 'node:module';
 import { continueFromBucket } from './bucket/records/continue.ts';
-import { ConfigError, isLocal, readConfig, unknownSettings } from './config.ts';
+import { ConfigError, isLocal, portTaken, readConfig, unknownSettings } from './config.ts';
 import { layout } from './disk/data-directory.ts';
 import { isDiskFull } from './disk/disk.ts';
 import { rootCertificate } from './edge/caddy/config.ts';
@@ -76,7 +76,8 @@ async function main(): Promise<void> {
     if (stopping) return null;
     stopping = true;
     await host.close().catch(() => {});
-    throw error;
+    const taken = portTaken(error, config);
+    throw taken === undefined ? error : new Error(taken);
   });
   if (stopping || addresses === null) return;
   const { api, git, app, ui } = addresses;
@@ -118,17 +119,11 @@ async function main(): Promise<void> {
   );
 }
 
-function portTaken(error: unknown): string | undefined {
-  const { code, port } = error as NodeJS.ErrnoException & { port?: number };
-  if (code !== 'EADDRINUSE') return undefined;
-  return `port ${port} is in use; stop the program that uses it, or set RUNNER_PORT or RUNNER_EDGE_PORT to another (0 picks a free one)`;
-}
-
 function fail(message: string, error: unknown): never {
   if (error instanceof ConfigError) {
     process.stderr.write(`cellar: settings that cannot be used:\n${error.message.replace(/^/gm, '  ')}\n`);
   } else {
-    log('error', message, { error: portTaken(error) ?? reason(error) });
+    log('error', message, { error: reason(error) });
   }
   process.exit(1);
 }

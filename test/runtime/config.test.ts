@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ConfigError, readConfig, shownSettings, unknownSettings } from '../../runtime/config.ts';
+import { ConfigError, portTaken, readConfig, shownSettings, unknownSettings } from '../../runtime/config.ts';
 
 const refused = (environment: Record<string, string>): string[] => {
   try {
@@ -128,6 +128,42 @@ test('settings that contradict each other are refused', () => {
     /^RUNNER_EDGE_HTTP_PORT needs RUNNER_EDGE=caddy/,
   );
   assert.deepEqual(refused({ RUNNER_EDGE: 'caddy', RUNNER_EDGE_HTTP_PORT: '80' }), []);
+});
+
+test('settings with the same port are refused, unless they are for different addresses', () => {
+  const bucket = {
+    ...{ RUNNER_BUCKET: 's3://bucket', RUNNER_BUCKET_ACCESS_KEY: 'a', RUNNER_BUCKET_SECRET_KEY: 's' },
+    RUNNER_CLUSTER_KEY: '0aF1'.repeat(16),
+  };
+  const open = { RUNNER_BASE_DOMAIN: 'example.org', RUNNER_TOKEN: 'x'.repeat(32) };
+  const at = (RUNNER_ADDRESS: string) => ({ ...bucket, ...open, RUNNER_ADDRESS });
+  const mail = { RUNNER_MAIL_PORT: '8800', RUNNER_TCP_PORTS: '8700-8900' };
+  assert.deepEqual(refused({ RUNNER_MAIL_PORT: '8787' }), [
+    'RUNNER_MAIL_PORT is the port of RUNNER_EDGE_PORT too; give each its own',
+  ]);
+  assert.deepEqual(refused(mail), [
+    'RUNNER_TCP_PORTS has the port of RUNNER_EDGE_PORT too; give each its own',
+    'RUNNER_TCP_PORTS has the port of RUNNER_MAIL_PORT too; give each its own',
+  ]);
+  // Hosts use the port after that of the address too.
+  assert.deepEqual(refused(at('10.0.0.2:8786')), [
+    'RUNNER_ADDRESS has the port of RUNNER_EDGE_PORT too; give each its own',
+  ]);
+  assert.deepEqual(refused({ ...mail, RUNNER_TCP_PORTS: '8800', ...at('10.0.0.2') }).length, 1);
+  // The API listens on loopback only.
+  assert.deepEqual(refused(at('10.0.0.2:8080')), []);
+});
+
+test('a port that is in use names its setting', () => {
+  const taken = (port: number, environment = {}) =>
+    portTaken(Object.assign(new Error('in use'), { code: 'EADDRINUSE', port }), readConfig(environment));
+  assert.match(
+    taken(8080)!,
+    /^port 8080 is in use; stop the program that uses it, or set RUNNER_PORT to another$/,
+  );
+  assert.match(taken(8787)!, /set RUNNER_EDGE_PORT to another$/);
+  assert.equal(taken(4_000), 'port 4000 is in use; stop the program that uses it');
+  assert.equal(portTaken(new Error('another'), readConfig({})), undefined);
 });
 
 test('names that look like settings but are unknown are reported', () => {
