@@ -160,7 +160,7 @@ export class StorageLimits {
       countedWith.length === 0
         ? 'its data takes'
         : 'the data of this preview, its app and other previews takes';
-    const what = `the app was stopped: ${whose} ${Math.ceil(size)} MiB ${bytesInBucket ? 'in the bucket' : 'on the disk'}, more than the ${this.#maxMb} MiB that are allowed (RUNNER_APP_MAX_MB). The app starts again by itself when the data takes less`;
+    const what = `the app was stopped: ${whose} ${Math.ceil(size)} MiB ${bytesInBucket ? 'in the bucket' : 'on the disk'}, more than the ${this.#maxMb} MiB that are allowed (RUNNER_APP_MAX_MB). The app starts again by itself when the data takes at most ${Math.floor(this.#maxMb * ENOUGH)} MiB`;
     if (this.#ceilings.has(id)) return `${what}, or the operator raises the limit`;
     this.#ceilings.set(id, size + this.#graceMb);
     return `${what}. To let it delete data, start it, or deploy another release: the data may then grow by ${this.#graceMb} MiB`;
