@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer, get, type IncomingMessage, type ServerResponse } from 'node:http';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { type TestContext, test } from 'node:test';
 import { LiveStreams } from '../../runtime/control/routes/live-streams.ts';
 import type { Refusal } from '../../runtime/refusal.ts';
@@ -30,7 +31,7 @@ async function serve(t: TestContext, appOf: (n: number) => string = () => 'app')
         };
       });
     } catch (error) {
-      response.writeHead((error as Refusal).status).end();
+      response.writeHead((error as Refusal).status).end((error as Refusal).message);
     }
   });
   // The kernel buffers less for a unix socket than for TCP.
@@ -109,6 +110,20 @@ test('one listener more than an app may have is refused', async (t) => {
   const { listen } = await serve(t);
   const responses = await Promise.all(Array.from({ length: 100 }, listen));
   assert.ok(responses.every(({ statusCode }) => statusCode === 200));
-  assert.equal((await listen()).statusCode, 429);
+  const refused = await listen();
+  assert.equal(refused.statusCode, 429);
+  assert.match(await text(refused), /^100 listeners follow this app already; close one/);
+  for (const response of responses) response.destroy();
+});
+
+test('one listener more than all apps may have is refused, and the message names no listeners of the app', async (t) => {
+  const { listen } = await serve(t, (n) => `app${n % 20}`);
+  const responses: IncomingMessage[] = [];
+  // Not all at once, because the socket's queue of connections is shorter.
+  while (responses.length < 1_000) responses.push(...(await Promise.all(Array.from({ length: 50 }, listen))));
+  assert.ok(responses.every(({ statusCode }) => statusCode === 200));
+  const refused = await listen();
+  assert.equal(refused.statusCode, 429);
+  assert.match(await text(refused), /^1000 listeners follow the apps of this host already; close one/);
   for (const response of responses) response.destroy();
 });

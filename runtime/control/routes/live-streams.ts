@@ -42,12 +42,15 @@ export class LiveStreams {
     follow: (take: (pieces: StreamPiece[]) => void) => () => void,
   ): void {
     const ofApp = [...this.#listeners].filter((other) => other.appId === appId).length;
-    if (ofApp >= LISTENERS_OF_APP || this.#listeners.size >= LISTENERS)
+    if (ofApp >= LISTENERS_OF_APP || this.#listeners.size >= LISTENERS) {
+      const [most, what] =
+        ofApp >= LISTENERS_OF_APP ? [LISTENERS_OF_APP, 'this app'] : [LISTENERS, 'the apps of this host'];
       throw new Refusal(
         429,
         'rate_limited',
-        `${Math.max(ofApp, 1)} listeners follow this app already; close one, or try again later`,
+        `${most} listeners follow ${what} already; close one, or try again later`,
       );
+    }
     if (response.destroyed) return;
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     response.write(': connected\n\n');
