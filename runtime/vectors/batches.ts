@@ -62,14 +62,13 @@ function listOf(body: Buffer): unknown[] {
 
 /** Yields one parsed line at a time: all parsed lines together may need several times the body's memory. */
 function* linesOf(body: Buffer): Generator<unknown> {
-  let number = 0;
-  for (let at = 0; at < body.length; ) {
+  for (let at = 0, number = 1; at < body.length; number++) {
     const end = body.indexOf('\n', at);
     const to = end === -1 ? body.length : end;
-    if (to - at > LINE_BYTES) throw tooLarge(`line ${number + 1}: may have at most ${LINE_BYTES} bytes`);
+    if (to - at > LINE_BYTES) throw tooLarge(`line ${number}: may have at most ${LINE_BYTES} bytes`);
     const line = body.toString('utf8', at, to).trim();
     at = to + 1;
-    if (line !== '') yield jsonOf(line, `line ${++number}`);
+    if (line !== '') yield jsonOf(line, `line ${number}`);
   }
 }
 

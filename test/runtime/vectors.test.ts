@@ -358,11 +358,18 @@ test('JSON that needs a multiple of its bytes once parsed is refused before', as
       `${LINE}\n{"id":"b","values":[${nested(2 * 2 ** 20)}1]}`,
       /line 2: may have at most 1048576 bytes/,
     ],
+    [
+      'insert',
+      `${LINE}\n\n{"id":"b","values":[${nested(2 * 2 ** 20)}1]}`,
+      /line 3: may have at most 1048576 bytes/,
+    ],
   ] as const) {
     const { status, text } = await call(`/${operation}`, body);
     assert.equal(status, 413);
     assert.match(text, message);
   }
+  // Blank lines count.
+  assert.match((await call('/insert', `${LINE}\n\nno JSON`)).text, /line 3 is not JSON/);
   assert.equal((JSON.parse((await call('/info', '')).text) as { vectorCount: number }).vectorCount, 0);
 });
 
