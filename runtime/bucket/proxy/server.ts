@@ -90,7 +90,7 @@ export class ProxyServer {
       else if (error instanceof Refused) refuse(request, response, error);
       else refuse(request, response, new Refused('SlowDown', 'the store of the bucket does not answer'));
     } finally {
-      watch.end();
+      watch.finish();
     }
   }
 
