@@ -84,6 +84,24 @@ test('answers without an end are cut, with the name of the object', async (t) =>
   await assert.rejects(probe(place), /failed the check "create if missing": it answered more than/);
 });
 
+test('an R2 object that is too large to be read whole is refused at the first answer', async (t) => {
+  let asked = 0;
+  let status = 200;
+  const place = await startStore(t, (_, response) => {
+    asked++;
+    response.writeHead(status);
+    sendForEver(response, Buffer.alloc(256 * 1024), { bytes: 0 });
+  });
+  const client = new ObjectClient(place);
+  t.after(() => client.close());
+  await assert.rejects(client.read('main/objects/a'), { status: 500 });
+  assert.equal(asked, 1);
+  // The text of an error does not matter: a busy store is asked again.
+  status = 503;
+  await assert.rejects(client.read('main/objects/a'), { status: 504 });
+  assert.ok(asked > 2, `${asked}`);
+});
+
 test('a compressed answer counts with what it unpacks to', async (t) => {
   const bomb = gzipSync(Buffer.alloc(300 * MB));
   const place = await startStore(t, (_, response) => {

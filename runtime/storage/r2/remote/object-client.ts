@@ -50,7 +50,7 @@ export class Conflict extends Error {
 /** The store did not carry out a request, and may do so later. */
 class Busy extends Error {}
 
-/** The store refuses a request, so another attempt would not help. */
+/** The store refuses a request, or its answer is too large, so another attempt would not help. */
 class Refused extends Error {}
 
 interface Asked {
@@ -316,13 +316,18 @@ async function wholeOf({ body }: Dispatcher.ResponseData, watch: Watch, most: nu
     watch.awaitsStore();
     chunks.push(chunk);
     size += chunk.length;
-    if (size > most) throw new Error(`the bucket answered more than ${most} bytes`);
+    if (size > most) throw new Refused(`the bucket answered more than ${most} bytes`);
   }
   return Buffer.concat(chunks);
 }
 
+/** Returns the text of an error; an empty one when it is too large, because then its status says whether to try again. */
 async function textOf(answer: Dispatcher.ResponseData, watch: Watch): Promise<string> {
-  return (await wholeOf(answer, watch, ERROR_BYTES)).toString('utf8');
+  const bytes = await wholeOf(answer, watch, ERROR_BYTES).catch((error: unknown) => {
+    if (error instanceof Refused) return '';
+    throw error;
+  });
+  return bytes.toString();
 }
 
 function failureOf(status: number, text: string, name: string): Error {
