@@ -62,6 +62,10 @@ export class BucketCheck {
     this.#closing.abort();
   }
 
+  /**
+   * Probes again until the checks pass, also after an error that would have ended `start`: by now apps on this disk run, and
+   * a change of the bucket may mend it. Until then the bucket is not used.
+   */
   async #retry(first: unknown): Promise<void> {
     const { signal } = this.#closing;
     const backoff = new Backoff();
