@@ -14,7 +14,7 @@ import { bytesInUse } from '../../../sqlite/telemetry/database.ts';
 import type { Immediate, Part, Taken } from '../part.ts';
 import type { ThreadOptions } from '../protocol.ts';
 import type { Store } from '../store/store.ts';
-import type { CountedRequest } from '../traces/request-lines.ts';
+import { type CountedRequest, isError } from '../traces/request-lines.ts';
 import { deviceKey, readDevice } from './devices.ts';
 import { foldPath } from './paths.ts';
 import { OTHER, Tally } from './tally.ts';
@@ -80,12 +80,12 @@ export class Breakdowns implements Part {
 
   take({ requests }: Taken): void {
     for (const request of requests) {
-      const isError = request.status >= 500;
+      const failed = isError(request);
       const [hour, day] = this.#talliesOf(request.appId, request.endedAt);
       const keys = keysOf(request);
       for (const kind of KINDS) {
-        hour[kind].add(keys[kind], isError);
-        day[kind].add(keys[kind], isError);
+        hour[kind].add(keys[kind], failed);
+        day[kind].add(keys[kind], failed);
       }
     }
   }

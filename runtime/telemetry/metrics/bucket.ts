@@ -1,7 +1,7 @@
 // An app's figures in a minute or an hour.
 import type { BucketRow } from '../../../sqlite/telemetry/buckets.ts';
 import type { Usage } from '../protocol.ts';
-import type { CountedRequest } from '../traces/request-lines.ts';
+import { type CountedRequest, isError } from '../traces/request-lines.ts';
 import { count, decodeInto, encode, type Histogram } from './histogram.ts';
 
 /** As `BucketRow`, with a mutable histogram. */
@@ -27,9 +27,8 @@ export function emptyBucket(): Bucket {
 
 export function addRequest(bucket: Bucket, request: CountedRequest): void {
   bucket.requests++;
-  // The owner asked for the 503 of a maintenance page, so it is not an error.
-  if (request.status >= 500) bucket.errors += request.refused === 'maintenance' ? 0 : 1;
-  else if (request.status >= 400) bucket.client_errors++;
+  if (isError(request)) bucket.errors++;
+  else if (request.status >= 400 && request.status < 500) bucket.client_errors++;
   if (request.status === 429) bucket.rate_limited++;
   if (request.refused === 'shed') bucket.shed++;
   bucket.bytes_in += request.bytesIn;

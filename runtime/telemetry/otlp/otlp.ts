@@ -21,7 +21,7 @@ import type { ReadableSpan } from '@opentelemetry/sdk-trace';
 import type { Level, LogRecord } from '../logs/log-lines.ts';
 import type { Part, Taken } from '../part.ts';
 import type { OtlpOptions } from '../protocol.ts';
-import type { CountedRequest } from '../traces/request-lines.ts';
+import { type CountedRequest, isError } from '../traces/request-lines.ts';
 import { OtlpQueue } from './otlp-queue.ts';
 
 const SCOPE = { name: 'cellar' };
@@ -163,7 +163,7 @@ export class Otlp implements Part {
   }
 
   #span(request: CountedRequest, attributes: Attributes): ReadableSpan {
-    const { traceId, spanId, parentSpanId, endedAt, durationMs, status, path, host, userAgent } = request;
+    const { traceId, spanId, parentSpanId, endedAt, durationMs, path, host, userAgent } = request;
     const sampled = { traceId, traceFlags: TraceFlags.SAMPLED };
     return {
       name: String(attributes['http.request.method']),
@@ -175,7 +175,7 @@ export class Otlp implements Part {
       startTime: hrTime(endedAt - durationMs),
       endTime: hrTime(endedAt),
       duration: hrTime(durationMs),
-      status: { code: status >= 500 ? SpanStatusCode.ERROR : SpanStatusCode.UNSET },
+      status: { code: isError(request) ? SpanStatusCode.ERROR : SpanStatusCode.UNSET },
       attributes: {
         ...attributes,
         'url.path': path,

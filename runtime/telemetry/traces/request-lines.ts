@@ -23,6 +23,11 @@ export type CountedRequest = Pick<
   | 'path'
 > & { appId: string; host: string; userAgent: string; referrer: string; country: string | null };
 
+/** Whether a request is an error. The owner asked for the 503 of a maintenance page, so it is none. */
+export function isError({ status, refused }: Pick<CountedRequest, 'status' | 'refused'>): boolean {
+  return status >= 500 && refused !== 'maintenance';
+}
+
 export interface EncodedRequests {
   /** For each request, as many numbers as `NUMBERS` says. */
   numbers: Float64Array;

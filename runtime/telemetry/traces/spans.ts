@@ -11,7 +11,7 @@ import type { Immediate, Part, Taken } from '../part.ts';
 import type { ThreadOptions } from '../protocol.ts';
 import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
 import type { Store } from '../store/store.ts';
-import type { CountedRequest } from './request-lines.ts';
+import { type CountedRequest, isError } from './request-lines.ts';
 
 /** A request of this duration or longer is slow, in ms. */
 const SLOW_MS = 1_000;
@@ -59,7 +59,7 @@ export class Spans implements Part {
 
   take({ requests }: Taken): void {
     for (const request of requests) {
-      if (!isSlow(request) && request.status < 500) continue;
+      if (!isSlow(request) && !isError(request)) continue;
       const spans = this.#unwritten.get(request.appId) ?? [];
       this.#unwritten.set(request.appId, spans);
       if (spans.length < AT_ONCE_MAX) spans.push(request);

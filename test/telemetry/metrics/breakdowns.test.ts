@@ -180,7 +180,9 @@ test('old hours and days are deleted, and a forgotten app too', () => {
 test('countries are counted, and unknown ones together', () => {
   using files = temporaryStore();
   const breakdowns = new Breakdowns(files.store, { retentionDays: 30 });
-  breakdowns.take(taken([{ country: 'DE' }, { country: 'DE', status: 500 }, {}]));
+  breakdowns.take(
+    taken([{ country: 'DE' }, { country: 'DE', status: 500 }, { status: 503, refused: 'maintenance' }]),
+  );
   const { items } = breakdowns.answers.countries({ appId: APP, hours: 24, limit: 10, offset: 0 });
   assert.deepEqual(items, [
     { country: 'DE', requests: 2, errors: 1 },

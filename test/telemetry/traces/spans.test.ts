@@ -29,6 +29,7 @@ test('a slow or failed request has a span, newest first; a WebSocket is not slow
       },
       { path: '/socket', durationMs: 900_000, status: 101, upgraded: true },
       { path: '/boom', status: 502 },
+      { path: '/closed', status: 503, refused: 'maintenance' },
     ]),
   );
   const { items, next } = list(spans);
