@@ -15,3 +15,14 @@ test('the span of a maintenance page is no error', async () => {
     [2, 0],
   );
 });
+
+test('the memory of an app that has gone idle is 0', async () => {
+  await using receiver = await OtlpReceiver.start();
+  const otlp = new Otlp({ endpoint: receiver.url, headers: {} }, () => 'shop');
+  const used = { appId: APP, at: 0, cpuMs: 0, memoryBytes: 1_000, processes: 1, wakes: 0 };
+  otlp.take(taken([], { usage: [used] }));
+  otlp.take(taken([], { usage: [{ ...used, processes: 0 }] }));
+  await otlp.close();
+  const [point] = receiver.points('cellar.app.memory.usage');
+  assert.equal(point.asDouble ?? Number(point.asInt), 0);
+});

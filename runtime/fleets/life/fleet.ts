@@ -51,6 +51,8 @@ export class Fleet implements Backend {
   #renewal: Promise<boolean> | null = null;
   /** Resolves when the latest start requested by `start` has succeeded or failed; null when none waits or runs. */
   #coming: Promise<void> | null = null;
+  /** The number of processes that the last call of `takeUsage` found. */
+  #measured = 0;
 
   constructor(options: FleetOptions) {
     this.#options = options;
@@ -113,11 +115,16 @@ export class Fleet implements Backend {
     return processesOf(this.#process.phase).reduce((sum, { cell }) => sum + (cell.usage?.[of] ?? 0), 0);
   }
 
-  /** Returns the usage since the previous call, as last sampled; null when no process serves and there were no wakes. */
+  /**
+   * Returns the usage since the previous call, as last sampled; null when no process serves, none did at the previous call,
+   * and there were no wakes.
+   */
   takeUsage(): FleetUsage | null {
     const wakes = this.#admissions.takeWakes();
     const processes = processesOf(this.#process.phase);
-    if (processes.length === 0 && wakes === 0) return null;
+    const before = this.#measured;
+    this.#measured = processes.length;
+    if (processes.length === 0 && before === 0 && wakes === 0) return null;
     const cpuMs = processes.reduce((sum, { cell }) => sum + cell.takeCpuMs(), 0);
     return { wakes, cpuMs, memoryBytes: this.memoryBytes ?? 0, processes: processes.length };
   }

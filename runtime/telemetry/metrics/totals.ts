@@ -62,7 +62,8 @@ export class Totals implements Part {
     for (const { appId, cpuMs, memoryBytes, processes, wakes } of usage) {
       const total = this.#of(appId);
       total.cpuMs += cpuMs;
-      total.memoryBytes = memoryBytes;
+      // The memory is the largest of a batch, in which the last process may have ended.
+      total.memoryBytes = processes === 0 ? 0 : memoryBytes;
       total.processes = processes;
       total.wakes += wakes;
     }

@@ -98,10 +98,12 @@ export class Otlp implements Part {
       this.#duration.record(request.durationMs / 1000, { ...attributes, ...this.#app(request.appId) });
       this.#spans.add(this.#span(request, attributes));
     }
-    for (const { appId, cpuMs, memoryBytes, wakes } of usage) {
+    for (const { appId, cpuMs, memoryBytes, processes, wakes } of usage) {
       const app = this.#app(appId);
       if (cpuMs > 0) this.#cpu.add(cpuMs / 1000, app);
-      if (memoryBytes > 0) this.#memory.record(memoryBytes, app);
+      // The memory is the largest of a batch, in which the last process may have ended. A gauge keeps its last value.
+      if (processes === 0) this.#memory.record(0, app);
+      else if (memoryBytes > 0) this.#memory.record(memoryBytes, app);
       if (wakes > 0) this.#wakes.add(wakes, app);
     }
   }

@@ -40,6 +40,16 @@ test('an idle app hibernates, and its next request starts a process with its dat
   );
 });
 
+test('the usage of an app that goes idle ends with one that says that no process is left', async (t) => {
+  const app = await started(t);
+  assert.equal(app.fleet.takeUsage()?.processes, 1);
+  looks(app);
+  await app.rested();
+  const { processes, memoryBytes } = app.fleet.takeUsage() ?? {};
+  assert.deepEqual([processes, memoryBytes], [0, 0]);
+  assert.equal(app.fleet.takeUsage(), null);
+});
+
 test('an open request or one since the last check keeps the process', async (t) => {
   const app = await started(t);
   const { pid } = app.fleet;

@@ -45,6 +45,14 @@ test('an app without requests is listed with zero by its slug until it is delete
   for (const line of quiet) assert.match(line, /^cellar_app_requests_total\{.*\} 0$/);
   assert.ok(lines().includes('cellar_telemetry_dropped_total{what="log_lines"} 3'));
 
+  const used = { appId: APP, at: 0, cpuMs: 0, memoryBytes: 1_000, processes: 1, wakes: 0 };
+  totals.take({ requests: [], usage: [used] });
+  assert.ok(of('asked').includes('cellar_app_memory_bytes{app="asked"} 1000'));
+  // The batch in which the app went idle still has the largest memory of its time.
+  totals.take({ requests: [], usage: [{ ...used, processes: 0 }] });
+  assert.ok(of('asked').includes('cellar_app_memory_bytes{app="asked"} 0'));
+  assert.ok(of('asked').includes('cellar_app_processes{app="asked"} 0'));
+
   names.delete('other');
   names.delete(APP);
   while (totals.forget(APP));
