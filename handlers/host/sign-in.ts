@@ -117,9 +117,7 @@ const answers: Answers = {
 
   async close(context, { token, account, address }) {
     const { db, at } = context;
-    const hash = await hashOf(token);
-    const invite = await openInvite(db, hash, at);
-    await closeInvite(db, hash, at);
+    const invite = await closeInvite(db, await hashOf(token), at);
     // A later call finds the link closed, and writes no second entry.
     if (invite !== null)
       await recordOwn({ ...context, address }, account, 'invites.accept', invite.app_slug, {});

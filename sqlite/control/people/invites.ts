@@ -268,15 +268,22 @@ export async function joinByInvite(
   return results.at(-1)!.results[0]?.slug;
 }
 
-/** Marks a link as used, and all links that its account requested for a new password. */
-export async function closeInvite(db: D1Database, hash: string, at: string): Promise<void> {
-  await db
-    .prepare(
-      `UPDATE invites SET used_at = ?1 WHERE used_at IS NULL AND (hash = ?2
-         OR is_recovery = 1 AND account_id = (SELECT account_id FROM invites WHERE hash = ?2))`,
-    )
-    .bind(at, hash)
-    .run();
+/**
+ * Marks a link as used, and all links that its account requested for a new password.
+ * @returns the link's invite; null when the link was invalid or had ended. Of concurrent calls, one gets it
+ */
+export async function closeInvite(db: D1Database, hash: string, at: string): Promise<OpenInvite | null> {
+  // A batch is one transaction.
+  const [found] = await db.batch<OpenInvite>([
+    openInviteStatement(db, hash, at),
+    db
+      .prepare(
+        `UPDATE invites SET used_at = ?1 WHERE used_at IS NULL AND (hash = ?2
+           OR is_recovery = 1 AND account_id = (SELECT account_id FROM invites WHERE hash = ?2))`,
+      )
+      .bind(at, hash),
+  ]);
+  return found!.results[0] ?? null;
 }
 
 function openInviteStatement(db: D1Database, hash: string, at: string): D1PreparedStatement {

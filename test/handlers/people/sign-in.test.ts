@@ -139,6 +139,18 @@ test('an interrupted claim can be repeated and gets the same account; of two at 
   assert.equal(made.length, 1);
 });
 
+test('of closes of a link at once, one writes to the audit log', async () => {
+  const { token } = await invite();
+  const { body } = await ask('claim', { token, ...person('erin') });
+  const closes = Array.from({ length: 100 }, () => ask('close', { token, account: body.id }));
+  for (const { status } of await Promise.all(closes)) assert.equal(status, 200);
+  const { items } = await control.call('audit.list', { account: body.id });
+  assert.deepEqual(
+    items.map(({ operation }: Json) => operation),
+    ['invites.accept'],
+  );
+});
+
 test('an address that another account has is refused, and the link still works with a free one', async () => {
   await control.call('accounts.create', person('taken'));
   const refused = await control.rpc({
