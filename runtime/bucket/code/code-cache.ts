@@ -1,12 +1,15 @@
 // Limits the size of this disk's copies of repositories and releases that are in the bucket. Removes the least recently used
 // copies first. Their next use loads them again.
+import { existsSync } from 'node:fs';
 import { readdir, stat } from 'node:fs/promises';
 import { basename } from 'node:path';
 import type { HostStore } from '../../../sqlite/host/index.ts';
 import type { Apps } from '../../apps/apps.ts';
+import { deployOn } from '../../builds/queue/deploy-on.ts';
 import { isMissed } from '../../builds/queue/missed-pushes.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import { directorySizes } from '../../disk/sizes.ts';
+import { highestTag, type NamedCommit, TAGS } from '../../git/named-commit.ts';
 import { DEPLOY_REF } from '../../git/repository.ts';
 import { logRarely, reason } from '../../log.ts';
 import { Refusal } from '../../refusal.ts';
@@ -21,7 +24,7 @@ const AT_ONCE = 500;
 const BYTES_IN_MB = 2 ** 20;
 
 export interface CodeCacheOptions {
-  store: Pick<HostStore, 'deploys'>;
+  store: Pick<HostStore, 'deploys' | 'sources'>;
   paths: Pick<Layout, 'repositories' | 'repository' | 'allReleases' | 'releases' | 'release' | 'trash'>;
   apps: Pick<Apps, 'memories' | 'get' | 'originOf'>;
   bucket: Pick<Bucket, 'code'>;
@@ -150,10 +153,16 @@ export class CodeCache {
     const { appId, deployId, code, hasLeft } = copy;
     // Checked here too, because `evict` costs requests to the bucket.
     if (!this.#mayGo(copy)) return false;
-    const evict = () =>
-      deployId === null
-        ? code.repository.evict(paths.trash, (refs) => this.#mayGo(copy) && this.#isDeployed(copy, refs))
-        : code.releases.evict(deployId, paths.trash, () => this.#mayGo(copy));
+    const evict = async () => {
+      if (deployId !== null) return code.releases.evict(deployId, paths.trash, () => this.#mayGo(copy));
+      // Another run may have removed it already.
+      const needsTag = deployOn(this.#options, appId) === 'tags' && existsSync(copy.path);
+      const tag = needsTag ? await highestTag(copy.path) : null;
+      return code.repository.evict(
+        paths.trash,
+        (refs) => this.#mayGo(copy) && this.#isDeployed(copy, refs, tag),
+      );
+    };
     if (hasLeft) return evict();
     try {
       // A move to this machine's disk takes over these files. It waits for changes of the app, so the removal runs as one.
@@ -176,10 +185,19 @@ export class CodeCache {
     return Date.now() - code.releases.usedAt(deployId) >= IN_USE_MS;
   }
 
-  /** False when a push to main was missed: `MissedDeploys` needs the repository on the disk, so the repository stays. */
-  #isDeployed({ appId, hasLeft }: Copy, refs: Refs): boolean {
-    const tip = refs[DEPLOY_REF];
-    return hasLeft || tip === undefined || !isMissed(this.#options.store, appId, tip);
+  /**
+   * False when a push was missed: `MissedDeploys` needs the repository on the disk, so the repository stays.
+   * @param tag the highest tag; null without one, and when the app does not deploy tags
+   */
+  #isDeployed({ appId, hasLeft }: Copy, refs: Refs, tag: NamedCommit | null): boolean {
+    const { store } = this.#options;
+    const on = deployOn(this.#options, appId);
+    const [newest] = store.deploys.newest(appId, 1);
+    // As in `MissedDeploys`: then the highest tag may be older than the live release.
+    const hasOther = newest && !(newest.ref.startsWith(TAGS) && Object.hasOwn(refs, newest.ref));
+    if (hasLeft || on === 'manual' || (on === 'tags' && hasOther)) return true;
+    const tip = on === 'tags' ? tag?.sha : refs[DEPLOY_REF];
+    return tip === undefined || !isMissed(store, appId, tip);
   }
 }
 

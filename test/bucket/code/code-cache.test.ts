@@ -151,25 +151,57 @@ test('code of an app that has left for another host goes too, once the bucket ha
   assert.deepEqual(has('gone', 'g1', 'g2'), ['g1']);
 });
 
-test('a repository stays until main is deployed', async (t) => {
-  await using bucket = await new MemoryStore().start();
-  const { add, save, paths, cache } = start(t, bucket);
-  const { code } = await add('a', ['a1']);
+/** Commits to an app's repository, in the bucket and on the disk. @returns the commit, which `ref` then names */
+async function push({ code }: { code: AppCode }, path: string, ref: string): Promise<string> {
   const sha = await code.repository.during(async () => {
-    const commit = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', 'commit-tree', '-m', 'one'];
+    const commit = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', 'commit-tree', '-m', ref];
     const tree = '4b825dc642cb6eb9a060e54bf8d69288fbee4904';
-    await runGit(paths.repository('a'), ['hash-object', '-t', 'tree', '-w', '--stdin'], { input: '' });
-    const { output } = await runGit(paths.repository('a'), [...commit, tree]);
+    await runGit(path, ['hash-object', '-t', 'tree', '-w', '--stdin'], { input: '' });
+    const { output } = await runGit(path, [...commit, tree]);
     const made = output.toString('latin1').trim();
-    const update = { ref: 'refs/heads/main', before: '0'.repeat(40), after: made };
-    await code.repository.store([update]);
-    await runGit(paths.repository('a'), ['update-ref', update.ref, made]);
+    await code.repository.store([{ ref, before: '0'.repeat(40), after: made }]);
+    await runGit(path, ['update-ref', ref, made]);
     return made;
   });
   await code.repository.reading(async () => {});
+  return sha;
+}
+
+test('a repository stays until main is deployed', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { add, save, paths, cache } = start(t, bucket);
+  const sha = await push(await add('a', ['a1']), paths.repository('a'), 'refs/heads/main');
   await cache(0).trim();
   assert.ok(existsSync(paths.repository('a')));
   save('a', { id: 'a2', sha, status: 'failed', error: 'it does not build' });
+  await cache(0).trim();
+  assert.ok(!existsSync(paths.repository('a')));
+});
+
+test('a repository of an app that deploys tags stays until the highest tag is deployed', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { add, save, paths, cache } = start(t, bucket);
+  const app = await add('a', ['a1']);
+  Object.assign(app.wanted, { deploy_on: 'tags' });
+  const [first, second] = ['refs/tags/v1', 'refs/tags/v2'];
+  const path = paths.repository('a');
+  save('a', { id: 'a2', sha: await push(app, path, first!), ref: first, status: 'replaced' });
+  const sha = await push(app, path, second!);
+  await cache(0).trim();
+  assert.ok(existsSync(path));
+  save('a', { id: 'a3', sha, ref: second, status: 'failed', error: 'it does not build' });
+  // A push to main is not deployed.
+  await push(app, path, 'refs/heads/main');
+  await cache(0).trim();
+  assert.ok(!existsSync(path));
+});
+
+test('a repository of an app that deploys no pushes does not stay', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { add, paths, cache } = start(t, bucket);
+  const app = await add('a', ['a1']);
+  Object.assign(app.wanted, { deploy_on: 'manual' });
+  await push(app, paths.repository('a'), 'refs/heads/main');
   await cache(0).trim();
   assert.ok(!existsSync(paths.repository('a')));
 });
