@@ -23,7 +23,7 @@ export const DEFAULT_RULES: Rule[] = [
   { type: 'Data', globs: ['**/*.bin'] },
   { type: 'CompiledWasm', globs: ['**/*.wasm'] },
 ];
-/** Types of rules for modules that are imported at run time. */
+/** Rule types of JavaScript modules. esbuild bundles them, unless `find_additional_modules` copies them. */
 const JAVASCRIPT = ['ESModule', 'CommonJS'];
 const RESOLVED = 'resolved';
 /** End of the error message for an import from outside the project. */

@@ -84,7 +84,7 @@ export const HostStats = z.strictObject({
       slug: z.string(),
       /** Private memory of its process; null without a process. */
       memory_bytes: z.int().nullable(),
-      /** Disk use of its databases, objects, namespaces, queues and buckets; null when it was not measured yet. */
+      /** Bytes of its stored data, on the disk or in Cellar's bucket; null before the first measurement. */
       disk_bytes: z.int().nullable(),
     }),
   ),

@@ -151,7 +151,7 @@ const systemErrors = {
     meaning: 'The data of the app could not be copied; the app stays where it was, and `detail` says why.',
   },
   bad_gateway: { status: 502, meaning: 'The app aborted its response.' },
-  host_unavailable: { status: 503, meaning: 'The host did not answer in time.' },
+  host_unavailable: { status: 503, meaning: 'The host did not answer in time; try again in some seconds.' },
   app_unavailable: { status: 503, meaning: 'The app is stopped, crashed, or did not start.' },
   unsupported_http_version: { status: 505, meaning: 'Only HTTP/1.0 and HTTP/1.1 are supported.' },
 } as const;

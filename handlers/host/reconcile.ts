@@ -145,8 +145,8 @@ function handOvers(
 }
 
 /**
- * Returns tasks that delete the apps which the host has and D1 lacks, because a deletion or failed creation was not
- * confirmed.
+ * Returns tasks that delete the apps which the host has and D1 lacks. Their creation failed, or D1 had removed the host before
+ * the host confirmed a deletion.
  */
 function removals(
   context: RequestContext,
@@ -169,7 +169,7 @@ async function runAll(work: Work[], result: Reconciled): Promise<void> {
       await task().catch((error: unknown) => {
         result.refused++;
         console.error(
-          `an app or deploy on the host could not be brought to its state in the database: ${(error as Error).message}`,
+          `an app or deploy on the host still differs from the control plane's database; Cellar tries again in a minute: ${(error as Error).message}`,
         );
       });
     }

@@ -143,7 +143,7 @@ export class Bucket {
     this.onBack();
   }
 
-  /** Starts the proxy. Resolves when processes of apps reach the bucket. */
+  /** Starts the proxy, through which apps' processes reach the bucket. @throws {Error} when it does not listen */
   serve(): Promise<void> {
     return this.#proxy.start();
   }

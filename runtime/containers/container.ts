@@ -304,7 +304,7 @@ export function specOf(imageText: string, command: string[] | null, environment:
   return { image, memoryMb, cpu, command, environment };
 }
 
-/** Connects to a port of workerd, and waits until it closes. @returns whether it could connect */
+/** Connects to a port of workerd, and waits until the connection closes. @returns whether the connection opened */
 async function untilClosed(port: number, signal: AbortSignal): Promise<boolean> {
   const socket = connect({ host: '127.0.0.1', port, signal });
   let hasConnected = false;

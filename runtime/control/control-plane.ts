@@ -1,4 +1,4 @@
-// The control plane: the handlers in workerd, with health probes, and restarts when they hang.
+// Runs the control plane: the code of `handlers/`, in a workerd process. Probes the process, and restarts it when it hangs.
 import { mkdirSync } from 'node:fs';
 import type { RequestListener } from 'node:http';
 import { keptHandlers } from '../../bundler/modules/handlers.ts';

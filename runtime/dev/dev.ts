@@ -204,7 +204,10 @@ export class Dev {
     this.#watch = new Watch(
       this.#folder,
       (paths) => this.#versions.saved(paths),
-      (error) => this.#terminal.fail(`watching the folder failed: ${error.message}`),
+      (error) =>
+        this.#terminal.fail(
+          `watching the folder failed, so some saved changes may not be noticed: ${error.message}. Start cellar dev again.`,
+        ),
       () => this.#project.hasBuild,
     );
     this.#tick = setInterval(() => {

@@ -76,7 +76,9 @@ export async function serveGit(
       error: reason(error),
     });
     response.writeHead(503, { 'content-type': 'text/plain; charset=utf-8', 'retry-after': '5' });
-    response.end('Cellar is starting too many processes at this moment. Try again in a few seconds.\n');
+    response.end(
+      'Cellar cannot start git now: the machine lacks processes, files or memory. Try again in a few seconds.\n',
+    );
     return;
   }
   let hasEnded = false;

@@ -15,7 +15,7 @@ export class Gate {
     return this.#isShut;
   }
 
-  /** Call it when the control plane has answered, and apps that have other homes were handed over. */
+  /** Call it when the control plane has answered, after `settle` has handed over the apps whose home is another host. */
   open(): void {
     this.#isShut = false;
     this.#opened.resolve();

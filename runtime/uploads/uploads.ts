@@ -203,7 +203,8 @@ export class Uploads {
 
   /**
    * Runs a deploy of a version. Until `deploy` settles, the version is not removed in favour of newer ones.
-   * @param owner the version's required owner: a version that was uploaded before its app was created names no app
+   * @param owner the owner that the version must have. A version that was uploaded before its app has no app id, so `appId`
+   * cannot identify it
    * @throws {Refusal} for an unknown version
    */
   async deploying<T>(

@@ -19,7 +19,7 @@ export interface GivenVector {
 /**
  * Returns the vectors of a body.
  * @param dimensions the number of dimensions of the index; null when it is not set yet
- * @throws {VectorsError} for an invalid body or vector; the message names the vector or line, and the field
+ * @throws {VectorsError} for an invalid body or vector. If the fault is in a vector or line, the message names it
  */
 export async function vectorsOf(
   body: Buffer,

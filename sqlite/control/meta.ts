@@ -6,8 +6,8 @@ export function raiseRevision(db: D1Database): D1PreparedStatement {
 }
 
 /**
- * Raises the counter to `above`, unless it is higher. For a database that was restored from an older copy: `above` is the
- * highest generation that a host has seen.
+ * Raises the counter to at least `above`, the highest generation (revision of an app's change) that a host has seen. Otherwise
+ * hosts would refuse the next transitions of a database that was restored from an older copy.
  */
 export async function liftRevision(db: D1Database, above: number): Promise<void> {
   await db.prepare('UPDATE meta SET revision = max(revision, ?)').bind(above).run();

@@ -1,4 +1,4 @@
-// Syncs commits of the host's database to the disk without blocking the thread.
+// Syncs commits of the host's database to the disk. Only checkpoints of the write-ahead log block the thread.
 import { closeSync, fdatasync, openSync } from 'node:fs';
 import { promisify } from 'node:util';
 import type { Database } from 'better-sqlite3';

@@ -228,7 +228,7 @@ const ofMachine: readonly Group[] = [
   },
 ];
 
-/** Sections outside of apps. The finder reaches them from every screen, and so do shortcuts if they have a letter. */
+/** Sections outside of apps that the finder offers on every screen. Those with a `key` have a shortcut on every screen. */
 export const everywhere: readonly Section[] = [
   { name: 'apps', text: 'Apps', icon: IconListFilter, key: 'a', docs: 'readme' },
   {

@@ -45,7 +45,8 @@ export const restoreCommand = command({
     if (changes !== null) return shownChanges(restored, changes);
     const aside =
       before === null ? 'could not be read, and is in the trash for a week' : `is in the snapshot ${before}`;
-    return `The storage is as in the snapshot ${snapshot}. The previous storage ${aside}`;
+    const what = restored.database === null ? 'The storage' : `The database ${restored.database}`;
+    return `${what} is as in the snapshot ${snapshot}. The previous storage ${aside}`;
   },
 });
 

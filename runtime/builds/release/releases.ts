@@ -37,7 +37,8 @@ export async function reuseRelease(
 ): Promise<void> {
   const beside = `${directory}.new`;
   const release = await readRelease(earlier);
-  if (release === null) throw new Error('the release of this deploy is no longer kept');
+  if (release === null)
+    throw new Error('the release that this deploy reuses is no longer kept: deploy the code again');
   const changed = { ...NO_TRIGGERS, ...release.triggers, ...triggers };
   const hasTriggers = Object.values(changed).some((list) => list.length > 0);
   const { triggers: _, ...rest } = release;

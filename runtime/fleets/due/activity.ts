@@ -34,7 +34,10 @@ export class Activity {
     return Math.min(this.#idleMs, WORTH_WAITING_MS);
   }
 
-  /** Call when a process starts. A process for due work ends after `DUE_WORK_QUIET_MS`, unless a request comes. */
+  /**
+   * Call when a process starts. Until its first request, a process for due work counts as quiet after `DUE_WORK_QUIET_MS`, or
+   * after a shorter idle time.
+   */
   begin(forDueWork: boolean): void {
     // Requests since the latest check were for the previous process.
     this.#countRequests();

@@ -1,4 +1,5 @@
-// Copies an app's storage, as for a preview, while the app runs. As in a snapshot, each database is consistent in itself.
+// Copies an app's storage while the app runs, for a preview or `cellar dev --remote-data`. Each database is consistent in
+// itself. The databases are read one after another.
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { S3Place } from '../../bucket/place.ts';

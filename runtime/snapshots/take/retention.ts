@@ -27,7 +27,10 @@ export interface Keep {
 }
 
 const DAY_MS = 24 * 3_600_000;
-/** Prefix of the reason (`why`) of a deploy's snapshot. Everyone who may push can cause many such snapshots. */
+/**
+ * Prefix of the reason (`why`) of a snapshot before a deploy deletes classes. Such snapshots are counted separately, because
+ * everyone who may push can cause many.
+ */
 export const BEFORE_DELETED_CLASSES = 'before deleted classes';
 /** The reason (`why`) of hourly snapshots, with which an app can return to a recent hour. */
 export const HOURLY = 'hourly';

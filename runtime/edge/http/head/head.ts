@@ -246,6 +246,6 @@ const UNKNOWN_ENCODING: Refused = {
   refusal: {
     status: 501,
     code: 'unknown_transfer_encoding',
-    detail: 'The only Transfer-Encoding known here is chunked, once.',
+    detail: 'The only supported Transfer-Encoding is chunked, without other codings.',
   },
 };

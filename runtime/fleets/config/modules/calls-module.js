@@ -175,8 +175,8 @@ function addressOf(input) {
 }
 
 /**
- * Times a method call of another object. The call's promise also has the properties of the result, so it cannot be replaced
- * by another promise. Only its `then` is replaced, so the end of a call is noticed only if the app awaits it.
+ * Times an RPC call of a Durable Object or a service. The app can read properties of the result from the call's promise, so no
+ * other promise can replace it. Only its `then` is replaced: the end is noticed only if the app awaits the call.
  */
 watcher.called = (stub, method, result) => {
   const call = begin(

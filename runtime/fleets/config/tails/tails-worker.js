@@ -133,7 +133,7 @@ export default {
   tail(events, _env, context) {
     for (const event of events) send(event, context);
   },
-  /** Answers only the host, which ends the process after the answer. */
+  /** The host calls this before it ends the process. Sends the waiting events to the tail Workers, then answers. */
   async fetch(_request, _env, context) {
     await scheduler.wait(SETTLE_MS);
     await Promise.all(consumers.map((consumer) => consumer.flush(context)));

@@ -174,7 +174,10 @@ function guardedMethod(className, name, method) {
 /** By RPC target that the app has passed to another object: the trace of the event that passed it. */
 const givenAway = new WeakMap();
 
-/** If a value that the running event returns or passes is an RPC target, makes the target's methods enter events. */
+/**
+ * Called with each value that the running event returns, or passes to another object. Makes the methods of an RPC target run as
+ * events with this event's trace.
+ */
 function guardGiven(value) {
   if (!(value instanceof RpcTarget)) return;
   guard(value.constructor);
