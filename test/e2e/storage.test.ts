@@ -459,7 +459,7 @@ test('endless reads of one account do not block others, and end when their clien
   const reads = Promise.allSettled(Array.from({ length: 24 }, read));
   await eventually(() => refusals.length === 3, 'three reads are too many');
   for (const refusal of refusals)
-    assert.match(refusal, /^503 .*at most 20 storage reads of one account may wait/);
+    assert.match(refusal, /^503 .*At most 20 storage reads of one account may wait/);
   assert.equal((await cellar.call('GET', `/v1/apps/${other}/storage`)).status, 200);
   leaving.abort();
   await reads;
