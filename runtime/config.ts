@@ -128,9 +128,12 @@ function listened(config: Partial<Config>): { name: string; first: number; last:
 
 /** Returns what to do about an error of a port that is in use; undefined for another error. */
 export function portTaken(error: unknown, config: Config): string | undefined {
-  const { code, port } = error as NodeJS.ErrnoException & { port?: number };
+  const { code, port, address } = error as NodeJS.ErrnoException & { port?: number; address?: string };
   if (code !== 'EADDRINUSE' || port === undefined) return undefined;
-  const setting = listened(config).find(({ first, last }) => port >= first && port <= last);
+  const setting = listened(config).find(
+    ({ first, last, host }) =>
+      port >= first && port <= last && (host === '' || address === undefined || host === address),
+  );
   const orElse = setting === undefined ? '' : `, or set ${setting.name} to another`;
   return `port ${port} is in use; stop the program that uses it${orElse}`;
 }

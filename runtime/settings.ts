@@ -354,7 +354,7 @@ export const settings = {
   RUNNER_BUILD_MEMORY_MB: {
     default: '',
     meaning:
-      'MiB of memory for install and build steps. Steps that run at once share it, and each may use at least 2048 of it. A step that needs more is ended. Without control groups, Cellar measures the memory of steps only twice a second. Empty: half of the memory of the machine or container, at least 2048.',
+      'MiB of memory for install and build steps. Steps that run at the same time share it, but each may use at least 2048, or all of it if it is less. A step that needs more is ended. Without control groups, Cellar measures the memory of steps only twice a second. Empty: half of the memory of the machine or container, at least 2048.',
     schema: z.union([z.literal('').transform(() => null), integer(64, 16_777_216)]),
   },
   RUNNER_BUILD_TIMEOUT_S: {

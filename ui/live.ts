@@ -31,7 +31,8 @@ export function live<Name extends OperationName>(
   params: Params<Name>,
   listener: Listener<Result<Name>>,
 ): () => void {
-  let last: string | null = null;
+  // A caller that has read a list resumes after its newest entry.
+  let last: string | null = (params as { last_event_id?: string }).last_event_id ?? null;
   let waiting: Result<Name>[] = [];
   let retry: ReturnType<typeof setTimeout> | undefined;
   let flush: ReturnType<typeof setTimeout> | undefined;

@@ -24,7 +24,7 @@ export interface Step {
   kind: CommandKind;
   text: string;
   joint: ShellStep['joint'];
-  /** The words of its command, from the program on. */
+  /** The words of the command that deploys or needs an account, else of the first; without variables, `npx` and the like. */
   words: string[];
   /** The script of the project that this step runs; `null` when it runs something else, or more. */
   script: string | null;

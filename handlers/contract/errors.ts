@@ -72,7 +72,11 @@ const callerErrors = {
   dispatch_in_use: { status: 409, meaning: 'The dispatch namespace still has scripts.' },
   account_in_use: { status: 409, meaning: 'The account still owns apps.' },
   account_protected: { status: 409, meaning: 'The first account cannot be deleted.' },
-  insight_not_numeric: { status: 409, meaning: 'Only a number can be incremented.' },
+  insight_not_numeric: {
+    status: 409,
+    meaning:
+      'The insight is a text, to which `$inc` cannot add, or the sum would be too large. Set it to a number.',
+  },
   release_unavailable: {
     status: 409,
     meaning: 'The deploy never went live, or its release is no longer kept.',

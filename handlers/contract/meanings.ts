@@ -166,7 +166,7 @@ export const meanings: Readonly<Record<string, string>> = {
   event: 'What happened, such as paid.',
   user_id: "The app's own id of a user.",
   description: 'A sentence about the event.',
-  icon: 'An emoji or the name of an icon.',
+  icon: 'An emoji or other short text, which Cellar shows before the name of the event or the title.',
   tags: 'Tags of the event: up to 50 names with values.',
   at: 'When the event happened. Default: now.',
   properties: 'Properties of the user; null removes one.',

@@ -9,6 +9,7 @@ import {
   SNAPSHOT_DEADLINE_MS,
   SNAPSHOT_LIST_DEADLINE_MS,
   SOURCE_DEADLINE_MS,
+  UPLOAD_DEADLINE_MS,
 } from '../contract/host/deadlines.ts';
 import type { HostCall, TelemetryAnswers } from '../contract/host/host-routes.ts';
 
@@ -85,7 +86,7 @@ const SOURCE_WRITE: CallRule = { deadlineMs: SOURCE_DEADLINE_MS, changes: true }
 const CONNECTION: CallRule = { refusals: ['app_not_found', 'source_not_connected'] };
 const UPLOAD: CallRule = {
   refusals: ['invalid_input', 'bad_request', 'body_too_large', 'rate_limited', 'app_not_found'],
-  deadlineMs: SOURCE_DEADLINE_MS,
+  deadlineMs: UPLOAD_DEADLINE_MS,
 };
 const FOLDER: CallRule = {
   ...UPLOAD,

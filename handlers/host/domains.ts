@@ -18,7 +18,9 @@ export async function checkDomains(context: RequestContext): Promise<void> {
     for (let row = due.shift(); row && Date.now() < end; row = due.shift()) {
       const { hostname } = row;
       await proveDomain(context, row).catch((error: Error) => {
-        console.error(`the DNS of the hostname ${hostname} could not be looked up: ${error.message}`);
+        console.error(
+          `the pending hostname ${hostname} could not be checked; Cellar tries again in a minute: ${error.message}`,
+        );
       });
     }
   };

@@ -5,7 +5,7 @@ import type { Alert, AlertDelivery } from '../../handlers/contract/telemetry/ale
 import type { DeliveryRow } from '../../sqlite/host/alerts.ts';
 import type { HostStore } from '../../sqlite/host/index.ts';
 import { log, logRarely, reason } from '../log.ts';
-import type { Mailer } from '../mail/mail.ts';
+import { type Mailer, withoutAddresses } from '../mail/mail.ts';
 import { Refusal } from '../refusal.ts';
 import type { Alerts } from './alerts.ts';
 import { mailOf, written } from './formats.ts';
@@ -166,7 +166,7 @@ export class Deliveries {
       log('warn', 'an alert could not be delivered', {
         app: alert.app_id,
         alert: alert_id,
-        error: sent.error,
+        error: withoutAddresses(sent.error),
         retry_ms: retryMs ?? null,
       });
   }

@@ -249,7 +249,7 @@ export class App {
   }
 
   /**
-   * Makes a release the live one. Starts no process when the app is stopped.
+   * Makes a release the live one. If the app is stopped, the release is only tried, and its databases are migrated.
    * @throws {Error} with workerd's reason when the release does not start; the previous release stays live
    */
   makeLive(deployId: string, steps: MakeLiveSteps): Promise<void> {

@@ -9,7 +9,7 @@ const REPORT_BAND = 1;
 const SHOWN_BAND = 2;
 /** The side band for a fatal error: the answer ends without a report. */
 const ERROR_BAND = 3;
-const OUT_OF_MEMORY = `this push has a commit, tag or folder that is too large: git may use ${GIT_MEMORY_MB} MiB of memory\n`;
+const OUT_OF_MEMORY = `this push has a commit, tag or folder that is too large: git may use ${GIT_MEMORY_MB} MiB of memory. Shorten the message or split the folder, in the commit that has it, and push again\n`;
 /** git's message when a branch was moved during the push. */
 const CAME_LATE =
   /^error: cannot lock ref '([^']+)': (?:is at \w+ but expected \w+|reference already exists|Unable to create '[^']*': File exists\.[\s\S]*)$/m;

@@ -8,9 +8,12 @@ import { mailFailure, transportTo } from './transport.ts';
 
 /** Timeout for an e-mail in ms: its wait in the queue, the DNS lookup of the mail server and the delivery. */
 const DEADLINE_MS = 12_000;
-/** Matches what may be an e-mail address. */
-const ADDRESS = /[^\s<>]*@[^\s<>]*/g;
 const LIMITS = { name: 'e-mails', running: 8, runningPerOwner: 2, waitingPerOwner: 8 };
+
+/** Returns a mail server's answer for the log: without what may be a person's e-mail address. */
+export function withoutAddresses(answer: string): string {
+  return answer.replace(/[^\s<>]*@[^\s<>]*/g, '…');
+}
 
 export class Mailer {
   readonly #server: SmtpServer | null;
@@ -46,7 +49,7 @@ export class Mailer {
         ? `the mail server did not answer within ${this.#deadlineMs / 1000} s`
         : mailFailure(error as Error & { code?: string });
       // Does not log the e-mail, which may contain a secret link, nor the person's address, which a mail server may repeat.
-      logRarely('warn', 'an e-mail could not be sent', { error: why.replace(ADDRESS, '…') });
+      logRarely('warn', 'an e-mail could not be sent', { error: withoutAddresses(why) });
       return why;
     }
   }

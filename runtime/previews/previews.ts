@@ -36,6 +36,8 @@ export class Previews {
   readonly #options: PreviewsOptions;
   /** A queue of operations on each app's previews. */
   readonly #work = new SerialQueues();
+  /** Restores that failed, by the preview's id. They are repeated once a minute. */
+  readonly #unrestored = new Map<string, () => void>();
   #lookedAt = performance.now();
 
   constructor(options: PreviewsOptions) {
@@ -62,18 +64,23 @@ export class Previews {
     if (row && !isSecondVersion(row)) this.#restore(row, () => this.#resume(row));
   }
 
-  #restore({ parentId, name }: PreviewRow, work: () => Promise<void>): void {
-    this.#work
-      .run(parentId, work)
-      .catch((error: unknown) =>
-        log('warn', 'a preview could not be restored', { preview: name, error: reason(error) }),
-      );
+  #restore(row: PreviewRow, work: () => Promise<void>): void {
+    this.#work.run(row.parentId, work).catch((error: unknown) => {
+      this.#unrestored.set(row.id, () => this.#restore(row, work));
+      log('warn', 'a preview could not be restored; Cellar tries again', {
+        preview: row.name,
+        error: reason(error),
+      });
+    });
   }
 
-  /** Removes expired previews, once a minute. Call it about once a second. @param now in ms since 1970 */
+  /** Restores and removes previews, once a minute. Call it about once a second. @param now in ms since 1970 */
   tick(now = Date.now()): void {
     if (performance.now() - this.#lookedAt < LOOK_MS) return;
     this.#lookedAt = performance.now();
+    const all = new Set(this.#options.store.previews.all().map(({ id }) => id));
+    for (const [id, restore] of this.#unrestored) if (all.has(id)) restore();
+    this.#unrestored.clear();
     this.expire(now).catch((error: unknown) =>
       log('warn', 'a preview could not be removed; Cellar tries again', { error: reason(error) }),
     );

@@ -42,7 +42,10 @@ interface JobRequest extends JobWords {
   id: number;
 }
 
-/** A line from the spawner: a child runs, was not tried because its streams failed, could not start, or has ended. */
+/**
+ * A line from the spawner: a child runs, was not started because its streams could not be connected, could not start, or has
+ * ended.
+ */
 type JobReply =
   | { id: number; pid: number }
   | { id: number; unstarted: true }

@@ -133,7 +133,7 @@ export class Sources {
   }
 
   /**
-   * Records deliveries whose signatures the caller has checked. However many come at once, one fetch follows.
+   * Records deliveries whose signatures the caller has checked. However many pushes come at once, one fetch follows.
    * @returns the outcome of each
    * @throws {Refusal} `source_not_connected`
    */

@@ -124,7 +124,11 @@ async function write(
   } catch (error) {
     request.unpipe(bounded);
     if (deadline.aborted && !signal.aborted)
-      throw new Refusal(400, 'bad_request', `an upload must arrive within ${RECEIVE_MS / 60_000} minutes`);
+      throw new Refusal(
+        400,
+        'bad_request',
+        `the upload took longer than ${RECEIVE_MS / 60_000} minutes, and nothing was deployed; upload again over a faster connection`,
+      );
     throw error;
   }
 }

@@ -134,7 +134,7 @@ test('wrong records are refused by name', async () => {
   assert.equal(await send([{}, 'text']), 'TypeError: send(): record 1 must be an object.');
   assert.match(
     await send([{ text: 'x'.repeat(1_100_000) }]),
-    /^RangeError: send\(\): the records have 1100012 bytes; 1048576 are allowed/,
+    /^RangeError: send\(\): the records have 1100012 bytes; at most 1048576 are allowed/,
   );
   assert.equal(await send([]), 'sent');
 });

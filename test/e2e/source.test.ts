@@ -304,7 +304,7 @@ test('a commit is refused when main has moved, and only one of concurrent commit
     if (status === 409) assert.equal(body.code, 'commit_conflict');
   }
   const stale = await commit(id, file(4), { parent: sha });
-  assert.match(stale.body.detail, /^Main is at [0-9a-f]{40}\.$/i);
+  assert.match(stale.body.detail, /^Main has changed: its commit is [0-9a-f]{40} now/);
   const nothing = await cellar.create('nothing-yet');
   assert.equal((await commit(nothing, file(1), { parent: sha })).status, 409);
 });

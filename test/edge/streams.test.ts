@@ -172,7 +172,7 @@ test('a process that closes before it answers is a 502, a missing one a 503 with
     status: 502,
     code: 'bad_gateway',
   });
-  assert.match(detail, /ended the connection/);
+  assert.match(detail, /closed the connection/);
   assert.equal(upstream.requests.length, 1);
 
   const page = await call(front.port, '/', { headers: { accept: 'text/html,*/*;q=0.8' } });

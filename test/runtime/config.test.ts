@@ -130,13 +130,14 @@ test('settings that contradict each other are refused', () => {
   assert.deepEqual(refused({ RUNNER_EDGE: 'caddy', RUNNER_EDGE_HTTP_PORT: '80' }), []);
 });
 
+/** The settings of a host among several. */
+const at = (RUNNER_ADDRESS: string) => ({
+  ...{ RUNNER_BUCKET: 's3://bucket', RUNNER_BUCKET_ACCESS_KEY: 'a', RUNNER_BUCKET_SECRET_KEY: 's' },
+  ...{ RUNNER_BASE_DOMAIN: 'example.org', RUNNER_TOKEN: 'x'.repeat(32) },
+  ...{ RUNNER_CLUSTER_KEY: '0aF1'.repeat(16), RUNNER_ADDRESS },
+});
+
 test('settings with the same port are refused, unless they are for different addresses', () => {
-  const bucket = {
-    ...{ RUNNER_BUCKET: 's3://bucket', RUNNER_BUCKET_ACCESS_KEY: 'a', RUNNER_BUCKET_SECRET_KEY: 's' },
-    RUNNER_CLUSTER_KEY: '0aF1'.repeat(16),
-  };
-  const open = { RUNNER_BASE_DOMAIN: 'example.org', RUNNER_TOKEN: 'x'.repeat(32) };
-  const at = (RUNNER_ADDRESS: string) => ({ ...bucket, ...open, RUNNER_ADDRESS });
   const mail = { RUNNER_MAIL_PORT: '8800', RUNNER_TCP_PORTS: '8700-8900' };
   assert.deepEqual(refused({ RUNNER_MAIL_PORT: '8787' }), [
     'RUNNER_MAIL_PORT is the port of RUNNER_EDGE_PORT too; give each its own',
@@ -155,13 +156,17 @@ test('settings with the same port are refused, unless they are for different add
 });
 
 test('a port that is in use names its setting', () => {
-  const taken = (port: number, environment = {}) =>
-    portTaken(Object.assign(new Error('in use'), { code: 'EADDRINUSE', port }), readConfig(environment));
+  const taken = (port: number, environment = {}, address = '127.0.0.1') =>
+    portTaken(
+      Object.assign(new Error('in use'), { code: 'EADDRINUSE', port, address }),
+      readConfig(environment),
+    );
   assert.match(
     taken(8080)!,
     /^port 8080 is in use; stop the program that uses it, or set RUNNER_PORT to another$/,
   );
   assert.match(taken(8787)!, /set RUNNER_EDGE_PORT to another$/);
+  assert.match(taken(8080, at('10.0.0.2:8080'), '10.0.0.2')!, /set RUNNER_ADDRESS to another$/);
   assert.equal(taken(4_000), 'port 4000 is in use; stop the program that uses it');
   assert.equal(portTaken(new Error('another'), readConfig({})), undefined);
 });

@@ -7,8 +7,10 @@ export const CALL_DEADLINE_MS = 10_000;
 export const READ_DEADLINE_MS = 60_000;
 /** Timeout for the stream of a KV value: 25 MiB from a slow client. */
 export const KV_VALUE_MS = 300_000;
-/** Timeout of calls about the repository, and of uploads, which may be large. The host ends git commands earlier. */
+/** Timeout of calls about the repository. The host ends git commands earlier. */
 export const SOURCE_DEADLINE_MS = 600_000;
+/** Timeout of an upload, with the deploy that may follow: the host gives the body 30 minutes. */
+export const UPLOAD_DEADLINE_MS = 1_800_000 + SOURCE_DEADLINE_MS;
 /** Timeout for a whole object of 5 GiB. The host ends stalled transfers much earlier. */
 export const OBJECT_DEADLINE_MS = 3_600_000;
 /** Timeout of a list of snapshots, which may be in a remote store. */
@@ -27,9 +29,9 @@ const LONGER_MS: Partial<Record<OperationName, number>> = {
   'snapshots.verify': SNAPSHOT_DEADLINE_MS,
   'snapshots.list': SNAPSHOT_LIST_DEADLINE_MS,
   'deploys.create': SOURCE_DEADLINE_MS,
-  'deploys.begin_upload': SOURCE_DEADLINE_MS,
-  'deploys.upload_files': SOURCE_DEADLINE_MS,
-  'deploys.finish_upload': SOURCE_DEADLINE_MS,
+  'deploys.begin_upload': UPLOAD_DEADLINE_MS,
+  'deploys.upload_files': UPLOAD_DEADLINE_MS,
+  'deploys.finish_upload': UPLOAD_DEADLINE_MS,
   // The call may deploy both versions.
   'split.set': 2 * SOURCE_DEADLINE_MS,
   'source.tree': SOURCE_DEADLINE_MS,

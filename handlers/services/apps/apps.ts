@@ -63,7 +63,7 @@ const overview: Service<'apps.overview'> = async ({ reads, db, env, actor, host 
 const create: Service<'apps.create'> = async (context, { slug, owner, storage }) => {
   if (owner !== undefined) requireOwnAccount(context.actor, owner);
   if (storage === 'bucket' && context.env.HAS_BUCKET !== 'true') {
-    const message = 'needs a bucket; the operator of Cellar sets RUNNER_BUCKET';
+    const message = 'needs a bucket; ask the operator of Cellar to set RUNNER_BUCKET';
     throw new Problem('invalid_input', `storage ${message}`, [{ path: 'storage', message }]);
   }
   const wanted = { slug, owner: owner ?? accountOf(context.actor), storage, dispatch: null };

@@ -190,12 +190,15 @@ export class CodeCache {
    * @param tag the highest tag; null without one, and when the app does not deploy tags
    */
   #isDeployed({ appId, hasLeft }: Copy, refs: Refs, tag: NamedCommit | null): boolean {
-    const { store } = this.#options;
+    const { store, apps } = this.#options;
     const on = deployOn(this.#options, appId);
     const [newest] = store.deploys.newest(appId, 1);
-    // As in `MissedDeploys`: then the highest tag may be older than the live release.
-    const hasOther = newest && !(newest.ref.startsWith(TAGS) && Object.hasOwn(refs, newest.ref));
-    if (hasLeft || on === 'manual' || (on === 'tags' && hasOther)) return true;
+    // As in `MissedDeploys`: otherwise the highest tag may be older than the live release.
+    const followsTags =
+      newest === undefined
+        ? apps.get(appId)?.liveDeployId === null
+        : newest.ref.startsWith(TAGS) && Object.hasOwn(refs, newest.ref);
+    if (hasLeft || on === 'manual' || (on === 'tags' && !followsTags)) return true;
     const tip = on === 'tags' ? tag?.sha : refs[DEPLOY_REF];
     return tip === undefined || !isMissed(store, appId, tip);
   }

@@ -45,7 +45,7 @@ export class Reports {
 
   #report(): void {
     this.#timer = null;
-    // Repeated while requests fail: after the latest report, the store may have answered a test of the host.
+    // Sends `away` again while requests fail: the host forgets it when its own test of the store succeeds.
     if ((this.#isAway && this.#hasFailed) || this.#isAway !== this.#isReportedAway) {
       this.#isReportedAway = this.#isAway;
       this.#hasFailed = false;

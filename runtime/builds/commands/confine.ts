@@ -60,7 +60,7 @@ export interface Confined {
 }
 
 /** Matches the end of an error message of a command that was killed, or whose child was killed. */
-const KILLED = /failed (?:by SIGKILL|with exit code 137)$/;
+const KILLED = /(?:was ended by SIGKILL|failed with exit code 137)$/;
 
 let commands = 0;
 let running = 0;

@@ -16,7 +16,7 @@ const FACTS_WAITING = 100;
 
 export interface RecordOptions {
   store: HostStore;
-  /** Called after a transaction that may have added facts to the outbox. */
+  /** Called after each transaction that may have added facts to the outbox, except that of `changeWith`. */
   onFacts: () => void;
 }
 

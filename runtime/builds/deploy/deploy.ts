@@ -27,9 +27,10 @@ import { reportOrphanedClasses } from './orphaned-classes.ts';
 const ERROR_LENGTH = 4_000;
 /** Maximum warnings about storage that other apps name too. */
 const SHARED_STORAGE_WARNINGS = 5;
+/** The beginning of `INTERRUPTED` in all versions of Cellar. */
+const INTERRUPTED_PREFIX = 'interrupted: ';
 /** The error of an interrupted deploy: the host stopped, or the app moved to another host. */
-export const INTERRUPTED =
-  'interrupted: the host was stopped, or the app moved to another host; a push is deployed again by itself';
+export const INTERRUPTED = `${INTERRUPTED_PREFIX}the host was stopped, or the app moved to another host; a push is deployed again by itself`;
 
 /** Whether the release was never live in this app. A release that was live has filled its cache already (`Apps.prefill`). */
 function isNew({ kind }: DeploySource): boolean {
@@ -38,7 +39,7 @@ function isNew({ kind }: DeploySource): boolean {
 
 /** Whether the deploy was interrupted: the host stopped, or the app moved to another host. */
 export function isInterrupted({ status, error }: DeployFact): boolean {
-  return status === 'failed' && error?.startsWith('interrupted: ') === true;
+  return status === 'failed' && error?.startsWith(INTERRUPTED_PREFIX) === true;
 }
 
 export interface DeployOptions extends ReleaseOptions, RecordOptions {

@@ -111,7 +111,7 @@ export class MissedDeploys {
       return;
     }
     // A repository that is only in the bucket is checked once a use has loaded it. The code cache keeps repositories with a
-    // missed push to main on the disk.
+    // missed push on the disk.
     const isOnDisk = existsSync(paths.repository(appId));
     if (!isOnDisk && !this.#arrived.has(appId)) return;
     const tip = await this.#pushed(appId, isOnDisk);

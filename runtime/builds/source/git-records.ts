@@ -67,9 +67,10 @@ export async function* gitRecords(words: string[], listing: Listing): AsyncGener
         throw new BuildFailure(`a path in the commit is too long: ${cutText(rest, 100)}…`);
       yield* records;
     }
-    const { code } = await child.closed;
+    const { code, killedBy } = await child.closed;
     requireTime();
-    if (code !== 0) throw new ChildError(`${title} failed: ${errors.trim() || `exit code ${code}`}`, code);
+    const end = killedBy === null ? `exit code ${code}` : `ended by ${killedBy}`;
+    if (code !== 0) throw new ChildError(`${title} failed: ${errors.trim() || end}`, code);
   } catch (error) {
     requireTime();
     throw error;

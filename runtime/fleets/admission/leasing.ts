@@ -26,7 +26,8 @@ export interface LeasedCell {
   /** Path of the socket for SQL of the app's databases. Nothing listens there when the live release has no database. */
   databasePath: string;
   /**
-   * Path of the socket that loads objects from the bucket. Nothing listens there for an app whose data is on this machine.
+   * Path of the socket where the host asks the process to load Durable Objects from the bucket. Nothing listens there for an app
+   * whose data is on this machine.
    */
   loadPath: string;
   /** Aborted when the time is over, or the process must end, before the lease is released. A crash does not abort it. */

@@ -4,6 +4,7 @@ import { connect, type Socket } from 'node:net';
 import { Agent, WebSocket } from 'undici';
 import { asciiJson } from '../../edge/http/body/ascii-json.ts';
 import { log, reason } from '../../log.ts';
+import { domainOf } from '../addresses.ts';
 import { internal, MailError } from '../errors.ts';
 import { MESSAGE_BYTES } from '../message.ts';
 import { Rates } from '../rates.ts';
@@ -184,7 +185,7 @@ class Conversation {
     } catch (error) {
       if (!(error instanceof MailError))
         log('warn', 'an app could not forward or reply to an e-mail', {
-          address: this.#incoming.to,
+          domain: domainOf(this.#incoming.to),
           error: reason(error),
         });
       const { code, message } =

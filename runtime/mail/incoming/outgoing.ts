@@ -96,7 +96,7 @@ export class Outgoing {
     const message = await messageOf(asked, incoming.from);
     const [to] = message.to;
     if (comparable(to!) !== comparable(incoming.from))
-      throw recipientNotAllowed(`A reply goes to ${incoming.from}, the sender of the e-mail.`);
+      throw recipientNotAllowed(`A reply must go to ${incoming.from}, the sender of the e-mail.`);
     if (comparable(domainOf(message.from)) !== comparable(domainOf(incoming.to)))
       throw senderNotVerified(
         `A reply must come from an address at ${domainOf(incoming.to)}, where the e-mail arrived.`,

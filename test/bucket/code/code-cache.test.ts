@@ -196,6 +196,17 @@ test('a repository of an app that deploys tags stays until the highest tag is de
   assert.ok(!existsSync(path));
 });
 
+test('a repository whose tags were never deployed does not stay for an uploaded release', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const { add, paths, cache } = start(t, bucket);
+  const app = await add('a', ['a1']);
+  Object.assign(app.wanted, { deploy_on: 'tags' });
+  Object.assign(app, { liveDeployId: 'a1' });
+  await push(app, paths.repository('a'), 'refs/tags/v1');
+  await cache(0).trim();
+  assert.ok(!existsSync(paths.repository('a')));
+});
+
 test('a repository of an app that deploys no pushes does not stay', async (t) => {
   await using bucket = await new MemoryStore().start();
   const { add, paths, cache } = start(t, bucket);

@@ -46,7 +46,7 @@ test('a build that exceeds the cache limit loses its caches and says so; limit 0
   const over = await build(2);
   await over.result;
   assert.ok(!existsSync(file));
-  assert.ok(over.lines.includes('the caches have more than 2 MiB: dropped that of npm'));
+  assert.ok(over.lines.includes('the caches have more than 2 MiB: dropped the cache of npm'));
   await (await build(0)).result;
   assert.ok(!existsSync(file));
 });

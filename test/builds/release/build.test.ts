@@ -369,7 +369,7 @@ test('a command before Wrangler may fail for want of a Cloudflare account, but n
   assert.equal((await result).release.worker?.main, 'index.js');
   assert.ok(
     lines.includes(
-      'warning: `node prepare.js` failed with exit code 1: it called Wrangler for an account of Cloudflare, which no app needs here; the deploy continues',
+      'warning: `node prepare.js` failed with exit code 1: it ran a Wrangler command that needs a Cloudflare account; apps here need none, so the deploy continues',
     ),
     lines.join('\n'),
   );
@@ -585,7 +585,12 @@ test('the sources of a project are never served as its site', async () => {
 test('the error of a killed build process names the memory setting and the peak memory', async () => {
   await assertFails(
     { 'package.json': '{"scripts": {"build": "sleep 2; exit 137"}}', 'index.js': WORKER },
-    /exit code 137: something killed .* \(peak: \d+ MiB\).* 2048 MiB \(RUNNER_BUILD_MEMORY_MB\)/,
+    /exit code 137: a process of the build was killed.* \(peak: \d+ MiB\).* 2048 MiB \(RUNNER_BUILD_MEMORY_MB\)/,
+  );
+  // The script ends npm itself, not only a child of npm.
+  await assertFails(
+    { 'package.json': '{"scripts": {"build": "kill -9 $PPID"}}', 'index.js': WORKER },
+    /was ended by SIGKILL: a process of the build was killed.*RUNNER_BUILD_MEMORY_MB/,
   );
 });
 

@@ -20,10 +20,10 @@ const server = createServer(async (request, response) => {
   const { params } = JSON.parse(await bodyOf(request));
   asked.push({ params });
   response.writeHead(200, { 'content-type': 'text/event-stream' });
-  if (params.id === 'quiet') {
+  if (params.id === 'quiet' || params.id === 'read') {
     response.write(': open\n\n');
     // The first connection breaks before its first event.
-    if (asked.filter((call) => call.params.id === 'quiet').length === 1) response.end();
+    if (asked.filter((call) => call.params.id === params.id).length === 1) response.end();
     return;
   }
   const first = Number(params.last_event_id ?? 0) + 1;
@@ -105,6 +105,29 @@ test('a stream that breaks before its first event says that events may be missin
   try {
     assert.equal(await reset, null);
     assert.equal(opened, 2);
+  } finally {
+    stop();
+  }
+});
+
+test('a list that was read resumes after its newest entry, also when its stream breaks before the first event', async () => {
+  const { promise: opened, resolve } = Promise.withResolvers<void>();
+  let opens = 0;
+  let resets = 0;
+  const listener = {
+    onItems: () => {},
+    onOpen: () => ++opens === 2 && resolve(),
+    onReset: () => resets++,
+  };
+  const before = asked.length;
+  const stop = live('logs.stream', { id: 'read', last_event_id: '5' }, listener);
+  try {
+    await opened;
+    assert.equal(resets, 0);
+    assert.deepEqual(
+      asked.slice(before).map(({ params }) => params.last_event_id),
+      ['5', '5'],
+    );
   } finally {
     stop();
   }

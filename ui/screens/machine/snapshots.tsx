@@ -72,7 +72,7 @@ export default function Snapshots() {
               word={
                 {
                   take: 'A snapshot is being taken',
-                  restore: 'Storage is read from a snapshot',
+                  restore: 'Storage of an app is being restored from a snapshot',
                   copy: 'Storage is copied for a preview',
                   compare: 'Storage is compared with a snapshot',
                   verify: 'All snapshots are verified',

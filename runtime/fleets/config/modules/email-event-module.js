@@ -35,7 +35,9 @@ class Link {
       else this.#settle(answer, message);
     });
     socket.addEventListener('close', () => {
-      const error = new Error('The sender of the e-mail is no longer connected.');
+      const error = new Error(
+        'The delivery of the e-mail has ended. Await forward() and reply() in email(), and return within 2 minutes.',
+      );
       reject(error);
       this.#chunk?.reject(error);
       for (const { reject } of this.#sends.values()) reject(error);

@@ -16,7 +16,7 @@ const IN_TRANSACTION = /^(?:BEGIN|COMMIT|END)(?:\s+(?:DEFERRED|IMMEDIATE|EXCLUSI
 /** SQLite's error when an inserted row refers to a table that does not exist yet. */
 const MISSING_PARENT = /^no such table: main\./;
 
-/** Maximum size of a statement of an import that runs unchanged, in bytes. SQLite may refuse a larger one. */
+/** An import runs statements of at most this many bytes unchanged. SQLite may refuse larger ones. */
 const STATEMENT_BYTES = 90_000;
 /** In a longer statement, literals of at least this many characters become parameters. */
 const LITERAL_LENGTH = 5_000;
