@@ -138,7 +138,7 @@ test('a launch description above the size limit is refused', async (t) => {
     sql: true,
   }));
   const { directory } = await makeRelease(`${root}/r`, HELLO, { classes });
-  await assert.rejects(new CellFilesCache(`${root}/run`, 512).of(directory), /more than 524288/);
+  await assert.rejects(new CellFilesCache(`${root}/run`, 512).of(directory), /at most 524288 are allowed/);
 });
 
 test('concurrent callers write the files of a release once', async (t) => {
