@@ -45,7 +45,7 @@ before(async () => {
   const { items } = await rpc('hosts.list', {});
   [receiving, other] = items.map(({ id }: { id: string }) => id);
   await eventually(
-    async () => hosts.all.some(({ output }) => output.includes('no e-mails are received')),
+    async () => hosts.all.some(({ output }) => output.includes('e-mails for apps cannot be received')),
     'one host says that the port is in use',
   );
   id = await hosts.all[0]!.deploy('mails', 'mail-in');

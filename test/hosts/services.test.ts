@@ -214,7 +214,7 @@ test('an object is called at the home of its app, and the home says which classe
   assert.deepEqual([entry.hosts.idOf('o', 'shop'), entry.hosts.idOf('other', 'shop')], [APP, null]);
   await assert.rejects(entry.hosts.classesOf('d'.repeat(16)), /its host is unknown/);
   home.apps.delete(APP);
-  await assert.rejects(entry.hosts.classesOf(APP), /the host home does not say/);
+  await assert.rejects(entry.hosts.classesOf(APP), /the host home did not answer/);
   await home.fromHosts.close(0);
   await assert.rejects(entry.hosts.classesOf(APP));
 });
