@@ -186,7 +186,7 @@ test('actions on an app are in its log', async () => {
       (line) => line.source === source && line.level === level && text.test(line.text),
     );
   await cellar.deployAgain('talking', 'hello', { 'index.js': `${WORKER}//` });
-  await eventually(() => said('build', /^▸ start: in the place of/, 'info'), 'the deploy is in the log');
+  await eventually(() => said('build', /^▸ start: in place of/, 'info'), 'the deploy is in the log');
   await cellar.call('POST', `/v1/apps/${id}/sleep`);
   await eventually(() => said('supervisor', /^the app sleeps/, 'info'), 'the sleep is in the log');
   await cellar.get('talking');
