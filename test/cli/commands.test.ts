@@ -172,7 +172,7 @@ test('an app is made, deployed from a folder without a repository, and answers',
   assert.match(missing.said, /There is no app shop that you may deploy to\.\nNext: cellar create shop/);
   const refused = await cli('create shop --storage bucket');
   assert.equal(refused.code, 2, refused.said);
-  assert.match(refused.said, /storage.*the operator of Cellar sets RUNNER_BUCKET/);
+  assert.match(refused.said, /storage.*ask the operator of Cellar to set RUNNER_BUCKET/);
   const made = await json('create', ['shop', '--storage', 'local']);
   assert.equal(made.storage, 'local');
   writeFileSync(join(folder, '.dev.vars'), 'SECRET=of this machine');

@@ -80,7 +80,7 @@ test('the bucket is refused without one, and storage cannot be changed', async (
   const { status, body } = await control.api('POST', '/v1/apps', { slug: 'homeless', storage: 'bucket' });
   assert.equal(status, 400);
   assert.deepEqual(body.errors, [
-    { path: 'storage', message: 'needs a bucket; the operator of Cellar sets RUNNER_BUCKET' },
+    { path: 'storage', message: 'needs a bucket; ask the operator of Cellar to set RUNNER_BUCKET' },
   ]);
   const { body: app } = await control.api('POST', '/v1/apps', { slug: 'settled' });
   const update = { desired_state: 'running', storage: 'bucket' };
