@@ -151,7 +151,7 @@ test('no part of a message adds a sender, a recipient, a header or a second e-ma
       'raw',
       sent(raw({ ...head, From })),
       'E_SENDER_NOT_VERIFIED',
-      /must name shop@example.com/,
+      /must name only its sender, shop@example.com/,
     );
   const twice = `From: ceo@bank.example\n${raw(head)}`;
   await refuses('ANY', 'raw', sent(twice), 'E_VALIDATION_ERROR', /one From header/);
