@@ -1,6 +1,7 @@
 // Runs the tests, lists the skipped ones, explains the failures, and ends with the line `N passed, N failed, N skipped`.
 // Arguments are test files; default: all. `--test-name-pattern=REGEX` filters by test name. `--short` leaves out the files
-// that start a whole Cellar. `--minutes=NUMBER` begins no file after so many minutes, and names the files that did not run.
+// that start a whole Cellar or wait for processes. `--minutes=NUMBER` begins no file after so many minutes, and names the
+// files that did not run.
 import { once } from 'node:events';
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -52,10 +53,10 @@ const groupOf = (file: string) => /sharedCellar\('(\w+)'\)/.exec(readFileSync(fi
 const groups = Map.groupBy(all, groupOf);
 const alone = groups.get(undefined) ?? [];
 groups.delete(undefined);
-/** Whether a file starts a whole Cellar. Such files take longest. */
+/** Whether a file starts a whole Cellar, or waits for processes. Such files take longest. */
 const isLong = (file: string) =>
   file.startsWith('test/e2e/') ||
-  /from '(\.\.\/)+support\/(e2e|ui|wrangler)\//.test(readFileSync(file, 'utf8'));
+  /from '(\.\.\/)+support\/(e2e\/|ui\/|wrangler\/|processes\.ts)/.test(readFileSync(file, 'utf8'));
 const others = alone.filter((file) => file !== FIRST);
 const isShort = words.includes(SHORT);
 // The groups take minutes each, so they begin first. Other files with a whole Cellar come last: `--minutes` then leaves out
