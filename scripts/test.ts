@@ -55,7 +55,6 @@ const alone = groups.get(undefined) ?? [];
 groups.delete(undefined);
 /** Whether a file starts a whole Cellar, or waits for processes. Such files take longest. */
 const isLong = (file: string) =>
-  file.startsWith('test/e2e/') ||
   /from '(\.\.\/)+support\/(e2e\/|ui\/|wrangler\/|processes\.ts)/.test(readFileSync(file, 'utf8'));
 const others = alone.filter((file) => file !== FIRST);
 const isShort = words.includes(SHORT);

@@ -82,7 +82,7 @@ export function copyNextCache({ place, file, config, worker, assets, out, limitM
   };
 }
 
-/** Hides the cache from visitors: adds its paths to those that the Worker answers. */
+/** Adds the paths of the cache to `run_worker_first`, so that visitors cannot read its files. */
 function hidden(first: Assets['runWorkerFirst']): Assets['runWorkerFirst'] {
   return first === true ? true : [...(first || []), `/${ASSETS_CACHE}/*`];
 }

@@ -1,4 +1,4 @@
-// Reads the bindings of an upload: those that it defines, and those that it inherits from the live release.
+// Reads the bindings of an upload. An upload defines bindings, or inherits them from the live release.
 import { pipelineBindings } from '../bindings/pipelines.ts';
 import { refuseSharing } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';

@@ -99,8 +99,8 @@ async function askLogin(session: Session, url: string | undefined): Promise<{ ur
 }
 
 /**
- * Makes the folder a git repository, and sets its remote `cellar`. Writes a Wrangler configuration if there is none, and
- * the folder has the entry of a Worker.
+ * Runs `git init` in the folder, and adds the remote `cellar`. If the folder has a Worker's entry file but no Wrangler
+ * configuration, writes one.
  */
 function link(session: Session, slug: string, url: string): void {
   const { folder, say } = session.place;

@@ -125,8 +125,8 @@ function logged(
   words: Record<string, string>,
   work: (logs: Pick<CallContext, 'setApp' | 'note'>) => Promise<unknown>,
 ): Promise<unknown> {
-  // Calls that create storage have `as: 'apps.create'`, like those that create dispatch namespaces. But they only check the
-  // name: the first deploy that binds the storage creates it.
+  // A call that creates storage has `as: 'apps.create'`, but only checks the name. The first deploy that binds the storage
+  // creates it. A call that creates a dispatch namespace has the same `as`, and creates it.
   const changesNothing = as?.name === 'apps.create' && !path.includes('/dispatch/');
   if (as === null || method === 'GET' || !isAudited(as) || changesNothing)
     return work({ setApp: () => {}, note: () => {} });

@@ -89,7 +89,8 @@ export const HostStats = z.strictObject({
     }),
   ),
   /**
-   * Wakes by requests since the host's start. `count`: those that succeeded. The percentiles cover the last 1,000 of these.
+   * Counts wakes by requests since the host's start. `count`: successful wakes. The percentiles cover the last 1,000 successful
+   * wakes.
    */
   wakes: z.strictObject({ count: z.int(), failed: z.int(), p50_ms: percentile, p99_ms: percentile }),
   /** Memory counted against `RUNNER_FLEET_MAX_RSS_MB`, and the limit. */

@@ -8,7 +8,7 @@ const encoder = new TextEncoder();
 
 /** The signature of a delivery. */
 export interface Signature {
-  /** Text from authenticated headers that distinguishes deliveries with the same body; empty if there is none. */
+  /** Time or id in authenticated headers. It differs between two deliveries with the same body. Empty without one. */
   identity: string;
   /**
    * Returns whether the signature can be valid, by the headers alone. Call it before `signs`, which does not repeat this

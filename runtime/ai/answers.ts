@@ -69,7 +69,7 @@ export class StreamTranslator {
     return lines.map(translatedLine).join('');
   }
 
-  /** Returns the last event, of a stream that ends without a newline; empty if there is none. */
+  /** Call it at the stream's end. Returns the translated last line if it has no newline; otherwise an empty text. */
   end(): string {
     return translatedLine(this.#rest + this.#decoder.decode());
   }

@@ -1,5 +1,5 @@
-// Stops apps to protect the disk: those that store more than `RUNNER_APP_MAX_MB`, and, when the disk is almost full, the app
-// that writes most.
+// Stops apps to protect the disk. Stops each app that stores more than `RUNNER_APP_MAX_MB`. When the disk is almost full, stops
+// the app that writes most.
 import type { HeldCause, HeldQueries, HeldRow } from '../../sqlite/host/held.ts';
 import { log, logRarely, reason } from '../log.ts';
 import { type Storage, StorageUse } from './storage-use.ts';

@@ -76,6 +76,11 @@ export interface ChildEnd {
   killedBy: NodeJS.Signals | null;
 }
 
+/** Returns how a process ended, such as `exit code 1`. */
+export function shownEnd({ code, killedBy }: ChildEnd): string {
+  return killedBy === null ? `exit code ${code}` : `ended by ${killedBy}`;
+}
+
 /**
  * Starts `words`, a program and its arguments. Resolves when it runs.
  * @throws {ChildError} when it cannot start
@@ -274,8 +279,7 @@ export async function runChild(words: string[], options: RunOptions): Promise<Ch
   const cut = size > limitBytes;
   if (cut && options.longer !== 'cut') failure ??= `printed more than ${limitBytes} bytes`;
   errors = errors.slice(0, EXPLANATION).trim();
-  const end = killedBy === null ? `exit code ${code}` : `ended by ${killedBy}`;
-  if (code !== 0 && !cut) failure ??= `failed: ${errors || end}`;
+  if (code !== 0 && !cut) failure ??= `failed: ${errors || shownEnd({ code, killedBy })}`;
   if (failure !== null)
     throw new ChildError(`${title} ${failure}`, code, output.toString('utf8'), { killedBy });
   return { output, cut, errors };

@@ -43,7 +43,7 @@ export function ownerOf({ account, words }: CallContext): string {
   return `${account}/${words.script}`;
 }
 
-/** Returns a request's body. @throws {CloudflareError} when there is none */
+/** Returns a request's body. @throws {CloudflareError} when the request has no body */
 export function requireBody({ body }: Request): ReadableStream<Uint8Array> {
   if (body === null) throw new CloudflareError(400, CODES.BAD_REQUEST, 'The request has no body.');
   return body;

@@ -36,7 +36,7 @@ const commandLine = z
 /** `main`: each push to main; `tags`: a pushed tag with the highest version; `manual`: only what `deploys.create` names. */
 const deployOn = z.enum(['main', 'tags', 'manual']);
 
-/** Null: Cellar detects the value. But for `release_command`, null runs nothing. */
+/** If a field is null, Cellar detects its value. If `release_command` is null, no command runs. */
 export const Builds = z.strictObject({
   root_directory: z.string().nullable(),
   install_command: z.string().nullable(),

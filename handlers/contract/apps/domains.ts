@@ -55,7 +55,7 @@ export const Domain = z.strictObject({
   reason: z.string().nullable(),
   /** Time of the last DNS lookup; null before the first one. */
   checked_at: time.nullable(),
-  /** DNS records, any one of which makes a pending hostname active; empty for an active one. */
+  /** DNS records for a pending hostname. One of them is enough to make it active. Empty for an active hostname. */
   records: z.array(z.strictObject({ type: z.enum(['CNAME', 'TXT']), name: z.string(), value: z.string() })),
 });
 export type Domain = z.output<typeof Domain>;

@@ -26,7 +26,7 @@ export const AuditEntry = z.strictObject({
   operation: z.string(),
   /** The app, with its slug at that time. */
   app: z.strictObject({ id: id.nullable(), slug: z.string() }).nullable(),
-  /** Names and ids of what was changed, such as a domain or an account. Never the value of a variable or a secret. */
+  /** Names and ids of the changed things, such as a domain. Never contains a value of a variable or a secret. */
   details: z.record(z.string(), z.string()),
   /** `ok`, or the code of the error. */
   outcome: z.string(),

@@ -291,7 +291,7 @@ export class BucketRepository {
     this.#known = { etag: written, refs, packs };
   }
 
-  /** Puts all objects into one pack. Removes all other packs from the bucket, including those that a killed host left. */
+  /** Sends one pack with all objects to the bucket. Then removes all other packs there, also packs of a killed host. */
   async #consolidate(): Promise<void> {
     const known = this.#known;
     if (known === null || !this.#isEqual || this.#changes > 0) return;

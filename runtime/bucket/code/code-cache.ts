@@ -156,11 +156,11 @@ export class CodeCache {
     const evict = async () => {
       if (deployId !== null) return code.releases.evict(deployId, paths.trash, () => this.#mayGo(copy));
       // Another run may have removed it already.
-      const needsTag = deployOn(this.#options, appId) === 'tags' && existsSync(copy.path);
-      const tag = needsTag ? await highestTag(copy.path) : null;
+      const on = deployOn(this.#options, appId);
+      const tag = on === 'tags' && existsSync(copy.path) ? await highestTag(copy.path) : null;
       return code.repository.evict(
         paths.trash,
-        (refs) => this.#mayGo(copy) && this.#isDeployed(copy, refs, tag),
+        (refs) => this.#mayGo(copy) && this.#isDeployed(copy, refs, on, tag),
       );
     };
     if (hasLeft) return evict();
@@ -187,11 +187,16 @@ export class CodeCache {
 
   /**
    * False when a push was missed: `MissedDeploys` needs the repository on the disk, so the repository stays.
+   * @param on which pushes deploy the app
    * @param tag the highest tag; null without one, and when the app does not deploy tags
    */
-  #isDeployed({ appId, hasLeft }: Copy, refs: Refs, tag: NamedCommit | null): boolean {
+  #isDeployed(
+    { appId, hasLeft }: Copy,
+    refs: Refs,
+    on: ReturnType<typeof deployOn>,
+    tag: NamedCommit | null,
+  ): boolean {
     const { store, apps } = this.#options;
-    const on = deployOn(this.#options, appId);
     const [newest] = store.deploys.newest(appId, 1);
     // As in `MissedDeploys`: otherwise the highest tag may be older than the live release.
     const followsTags =

@@ -2,7 +2,7 @@
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { gitProgram } from '../../git/program.ts';
-import { ChildError, startJob } from '../../processes/child.ts';
+import { ChildError, shownEnd, startJob } from '../../processes/child.ts';
 import { atLowPriority, minimumCpuShare } from '../../resources/low-priority.ts';
 
 /** Maximum characters of a record; a Linux path has at most 4096 bytes. */
@@ -67,10 +67,10 @@ export async function* gitRecords(words: string[], listing: Listing): AsyncGener
         throw new BuildFailure(`a path in the commit is too long: ${cutText(rest, 100)}…`);
       yield* records;
     }
-    const { code, killedBy } = await child.closed;
+    const ended = await child.closed;
     requireTime();
-    const end = killedBy === null ? `exit code ${code}` : `ended by ${killedBy}`;
-    if (code !== 0) throw new ChildError(`${title} failed: ${errors.trim() || end}`, code);
+    if (ended.code !== 0)
+      throw new ChildError(`${title} failed: ${errors.trim() || shownEnd(ended)}`, ended.code);
   } catch (error) {
     requireTime();
     throw error;
