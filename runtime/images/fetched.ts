@@ -2,7 +2,7 @@
 import * as z from 'zod';
 import { requireFormat } from './decoder.ts';
 import { invalidOptions } from './errors.ts';
-import { type Format, SVG } from './formats.ts';
+import { type Format, mayBeAnimated, SVG } from './formats.ts';
 import { Draw, type Output, Transform } from './options.ts';
 import { checked, imagesOf, jsonOf } from './request.ts';
 import { infoOf, type Transformed, transformed } from './transform.ts';
@@ -46,6 +46,15 @@ interface Answer {
   bytes: Buffer;
 }
 
+/** What decides the media type of a result. */
+interface Wanted {
+  format: Asked | null | undefined;
+  source: Format;
+  isAnimated: boolean;
+  /** The header `accept` of the visitor; empty for none. */
+  accept: string;
+}
+
 /**
  * Returns the transformed image of a call, or its size and facts about the original (`format: 'json'`).
  * @throws {ImagesError} for images and options that cannot be processed
@@ -66,7 +75,8 @@ export async function fetchedAnswer(form: FormData): Promise<Answer> {
   if (drawn.length !== 2 * (images.length - 1)) throw invalidOptions(`${WHAT}: draw: an image is missing`);
   const source = requireFormat(images[0]!);
   const accept = form.get('accept');
-  const output = typeOf(format, source, typeof accept === 'string' ? accept : '');
+  const isAnimated = anim !== false && mayBeAnimated(images[0]!);
+  const output = typeOf({ format, source, isAnimated, accept: typeof accept === 'string' ? accept : '' });
   const isFast = compression === 'fast' && (output === 'image/webp' || output === 'image/avif');
   const result = await transformed({
     images,
@@ -94,12 +104,12 @@ function scaled(options: unknown, dpr: number, within = ['trim', 'border']): unk
 }
 
 /** Returns the media type of the result. If no format is given, it is that of the original. */
-function typeOf(format: Asked | null | undefined, source: Format, accept: string): Output['output_format'] {
+function typeOf({ format, source, isAnimated, accept }: Wanted): Output['output_format'] {
   // With `json` only facts about the result are returned, so any encoding will do. An SVG is refused before it is encoded.
   if (format === 'json' || source === SVG) return 'image/jpeg';
   if (format === 'auto') {
-    // An AVIF has one frame here, and a GIF may be animated.
-    const better = source === 'image/gif' ? WEBP : [...AVIF, ...WEBP];
+    // An AVIF has one frame here.
+    const better = isAnimated ? WEBP : [...AVIF, ...WEBP];
     return better.find((type) => accept.includes(type)) ?? source;
   }
   return format ? FORMATS[format] : source;

@@ -19,3 +19,10 @@ export function formatOf(bytes: Buffer): Format | null {
   const head = bytes.toString('utf8', 0, SVG_HEAD_BYTES);
   return /^\uFEFF?\s*</.test(head) && /<svg[\s>]/.test(head) ? SVG : null;
 }
+
+/** Whether an image may have several frames: each GIF, and a WebP whose extended header (`VP8X`) has the flag for it. */
+export function mayBeAnimated(bytes: Buffer): boolean {
+  const format = formatOf(bytes);
+  const isExtended = format === 'image/webp' && bytes.toString('latin1', 12, 16) === 'VP8X';
+  return format === 'image/gif' || (isExtended && (bytes[20]! & 2) !== 0);
+}

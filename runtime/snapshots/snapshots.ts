@@ -315,15 +315,20 @@ export class Snapshots {
   }
 
   async #takeOnSchedule(): Promise<number> {
-    const retryMs = Math.min(this.#intervalMs, RETRY_MS);
-    if (this.#options.hosts === null)
-      return this.#next(() => this.#takeScheduled(this.#ending.signal)).catch(() => retryMs);
+    const isAlone = this.#options.hosts === null;
     try {
-      return await this.#next(() => this.#alone('take', (signal) => this.#takeIfDue(signal)));
+      return await this.#next(() =>
+        this.#alone('take', (signal) => (isAlone ? this.#takeScheduled(signal) : this.#takeIfDue(signal))),
+      );
     } catch (error) {
       this.#fail(error);
-      return retryMs;
+      return this.#retryMs;
     }
+  }
+
+  /** Delay after a failed snapshot, in ms. */
+  get #retryMs(): number {
+    return Math.min(this.#intervalMs, RETRY_MS);
   }
 
   /** Time between scheduled snapshots, in ms. */
@@ -332,16 +337,21 @@ export class Snapshots {
     return Math.min(everyMs ?? Number.POSITIVE_INFINITY, hourly?.everyMs ?? Number.POSITIVE_INFINITY);
   }
 
-  /** Takes an ordinary snapshot if one is due, or else an hourly one. @returns the delay until the next one, in ms */
+  /**
+   * Takes an ordinary snapshot if one is due, or else an hourly one. A failure is reported, and does not reject.
+   * @returns the delay until the next one, in ms
+   */
   async #takeScheduled(signal: AbortSignal): Promise<number> {
     const { everyMs, hourly } = this.#options;
     const age = this.#ordinaryAt === null ? everyMs! : Date.now() - this.#ordinaryAt;
     // Below 0, the clock was set back.
-    if (hourly === null || age < 0 || age >= everyMs! - this.#intervalMs / 2)
-      await this.#take('schedule', signal);
-    else if (hourly.hasRoom()) await this.#take(HOURLY, signal);
-    else log('warn', 'no hourly snapshot is taken: disk space is low');
-    return this.#intervalMs;
+    const isOrdinary = hourly === null || age < 0 || age >= everyMs! - this.#intervalMs / 2;
+    if (!isOrdinary && !hourly.hasRoom()) {
+      log('warn', 'no hourly snapshot is taken: disk space is low');
+      return this.#intervalMs;
+    }
+    const taken = await this.#take(isOrdinary ? 'schedule' : HOURLY, signal).catch(() => null);
+    return taken === null ? this.#retryMs : this.#intervalMs;
   }
 
   /** Takes a snapshot, unless another host has just taken one. @returns the delay until the next one is due, in ms */

@@ -235,8 +235,6 @@ async function showInstances(id: string, numbers: number[]): Promise<void> {
     console.log(`  its alarm: ${time ? new Date(time).toISOString() : 'not among the last 1,000'}`);
     for (const line of said.filter((line) => line.includes(instance))) console.log(`  ${line}`);
   }
-  for (const line of said.filter((line) => line.includes('Workflows that were interrupted')))
-    console.log(line);
   console.log(`what was on disk then is in ${kept}`);
 }
 

@@ -2,11 +2,13 @@
 import assert from 'node:assert/strict';
 import { request } from 'node:http';
 import { test } from 'node:test';
+import sharp from 'sharp';
 import { Budget } from '../../runtime/app-services/budget.ts';
 import { OutwardServices } from '../../runtime/apps/outward-services.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { AppServer } from '../../runtime/images/app-server.ts';
 import { noCapacity } from '../../runtime/images/errors.ts';
+import { fetchedAnswer } from '../../runtime/images/fetched.ts';
 import { FairQueue } from '../../runtime/queues/fair-queue.ts';
 import { listeningSocketOf, post } from '../support/app-socket.ts';
 import { formWith, plain } from '../support/images/forms.ts';
@@ -79,6 +81,24 @@ test('a body is refused at its limit, and its memory is free again', async (t) =
     return isFree;
   }, 'its memory is free again');
   assert.equal((await post(socket, '/info', INFO)).status, 200);
+});
+
+test('the automatic format of an animation is one with frames', async () => {
+  const frames = await Promise.all(['red', 'blue'].map((color) => plain(40, 40, color)));
+  const animation = () => sharp(frames, { join: { animated: true } });
+  const typeOf = async (image: Buffer, options: object = {}) => {
+    const form = new FormData();
+    form.append('image', new Blob([new Uint8Array(image)]), 'image');
+    form.append('options', JSON.stringify({ format: 'auto', ...options }));
+    form.append('accept', 'image/avif,image/webp,*/*');
+    return (await fetchedAnswer(form)).type;
+  };
+  for (const image of [await animation().gif().toBuffer(), await animation().webp().toBuffer()]) {
+    assert.equal(await typeOf(image), 'image/webp');
+    assert.equal(await typeOf(image, { anim: false }), 'image/avif');
+  }
+  const still = await sharp(frames[0]).webp().toBuffer();
+  assert.equal(await typeOf(still), 'image/avif');
 });
 
 test('wrong options of a fetched image are refused by name', async (t) => {

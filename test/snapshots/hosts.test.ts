@@ -124,6 +124,29 @@ test('a snapshot that cannot be read does not keep the next ones from being take
   await scheduled.stop();
 });
 
+test('a failed snapshot among several hosts is reported once', async (t) => {
+  await using memory = await new MemoryStore().start();
+  const refused = new Set<string>();
+  memory.refuses = (key) => {
+    const isManifest = key.startsWith(`${PREFIX}snapshots/snapshots/`);
+    if (isManifest) refused.add(key);
+    return isManifest;
+  };
+  const reported: unknown[] = [];
+  const host = hostOf(t, memory, 'a').reopen({
+    everyMs: 100,
+    onTaken: (failure) => {
+      reported.push(failure);
+      assert.ok(reported.length <= refused.size, `${reported.length} reports of ${refused.size} snapshots`);
+    },
+  });
+  await host.start();
+  await eventually(() => reported.length === 3, 'three snapshots have failed', 30_000);
+  await host.stop();
+  for (const failure of reported) assert.match(String(failure), /AccessDenied/);
+  assert.ok(refused.size >= 3, `${refused.size} snapshots were taken`);
+});
+
 test('hosts with data on their disks take snapshots of their own, which are counted separately', async (t) => {
   await using memory = await new MemoryStore().start();
   const [a, b, c] = ['a', 'b', 'c'].map((self) => hostOf(t, memory, self)) as [

@@ -2,7 +2,6 @@
 import type { Params, Result } from '../../../handlers/contract/index.ts';
 import { auditInterface } from '../../../handlers/contract/people/audit.ts';
 import { type Command, command, type Input, textOf } from '../../command.ts';
-import { Stopped } from '../../exit.ts';
 import type { Session } from '../../session.ts';
 import { ago, plain, table } from '../../show.ts';
 
@@ -70,23 +69,16 @@ async function* pagesOf(session: Session, filter: Params<'audit.list'>): AsyncGe
 
 function filterOf(input: Input): Params<'audit.list'> {
   const given = (name: string) => textOf(input, name);
-  const via = auditInterface.safeParse(given('via') ?? 'ui');
-  if (!via.success)
-    throw new Stopped(
-      'usage',
-      `--via must be one of ${auditInterface.options.join(', ')}.`,
-      'cellar audit --help',
-    );
   const filter = {
     account: given('account'),
     app: given('on'),
     operation: given('operation'),
+    via: given('via'),
     since: given('since'),
     until: given('until'),
   };
   return {
     ...Object.fromEntries(Object.entries(filter).filter(([, value]) => value !== undefined)),
-    ...(given('via') !== undefined && { via: via.data }),
     ...(input.refused === true && { outcome: 'refused' as const }),
   };
 }

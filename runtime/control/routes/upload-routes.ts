@@ -61,7 +61,7 @@ export interface UploadOptions {
 }
 
 export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCall> {
-  const { disk, requests, uploads } = options;
+  const { disk, uploads } = options;
   const triggerChanges = new SerialQueues();
   return {
     'POST /uploads/assets': (call) => {
@@ -101,13 +101,10 @@ export function uploadRoutes(options: UploadOptions): Pick<HostRoutes, UploadCal
       const [appId, id] = words as [string, string];
       const { owner, ...by } = await readJson<'POST /apps/:id/versions/:deploy'>(request);
       requireApp(options, appId);
-      return uploads.deploying(appId, id, owner, async (version, directory) => {
-        const { tag, message, created_at, notes } = version;
-        const deploy = requests.upload(appId, { id, tag, message, created_at, directory, notes }, by);
-        const fact = await untilEnded(options, deploy);
-        if (deploy.fact.status === 'live') await uploads.drop(id);
-        return fact;
-      });
+      const { deploy, removed } = await queueVersion(options, { appId, id, owner }, by);
+      const fact = await untilEnded(options, deploy);
+      if (deploy.fact.status === 'live') await removed;
+      return fact;
     },
     'PUT /apps/:id/triggers': async ({ request, words }) => {
       const [appId] = words as [string];
@@ -156,23 +153,36 @@ async function deployFolder(
   call: Call,
   by: { message: string; author: string },
 ): Promise<DeployFact> {
-  const { uploads, requests, outbox } = options;
+  const { uploads, outbox } = options;
   const [appId, session] = call.words as [string, string];
-  const from = folderOf(options, call);
-  const { id } = await uploads.takeFolder(session, from, by, clientLeft(call.response));
-  const { promise, resolve, reject } = Promise.withResolvers<DeployFact>();
-  uploads
-    .deploying(appId, id, from.owner, async ({ tag, message, created_at, notes }, directory) => {
-      const deploy = requests.upload(appId, { id, tag, message, created_at, directory, notes }, by);
-      resolve(deploy.fact);
-      await untilEnded(options, deploy);
-      if (deploy.fact.status === 'live') await uploads.drop(id);
-    })
-    // Has an effect only before the deploy is queued. Later failures are in the deploy's log.
-    .catch(reject);
-  const fact = await promise;
+  const { owner } = folderOf(options, call);
+  const { id } = await uploads.takeFolder(session, { owner, appId }, by, clientLeft(call.response));
+  const { deploy } = await queueVersion(options, { appId, id, owner }, by);
+  const { fact } = deploy;
   await outbox.flushed(FLUSH_MS);
   return fact;
+}
+
+/**
+ * Queues the deploy of an uploaded version. The version stays until the deploy has ended, however long the queue is.
+ * @returns the deploy, and when its version was removed, or not because it is not live. `removed` never rejects
+ * @throws {Refusal} for an unknown version
+ */
+async function queueVersion(
+  { uploads, requests }: UploadOptions,
+  { appId, id, owner }: { appId: string; id: string; owner: string },
+  by: { message: string; author: string },
+): Promise<{ deploy: Deploy; removed: Promise<void> }> {
+  const queued = Promise.withResolvers<Deploy>();
+  const removed = uploads
+    .deploying(appId, id, owner, async ({ tag, message, created_at, notes }, directory) => {
+      const deploy = requests.upload(appId, { id, tag, message, created_at, directory, notes }, by);
+      queued.resolve(deploy);
+      await deploy.untilEnded();
+      if (deploy.fact.status === 'live') await uploads.drop(id);
+    })
+    .catch(queued.reject);
+  return { deploy: await queued.promise, removed };
 }
 
 function requireApp({ apps }: UploadOptions, id: string): void {
