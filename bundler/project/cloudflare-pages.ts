@@ -126,7 +126,27 @@ function routesOf(root: string, path: string): true | string[] {
   const refused = whyRefused(include, exclude);
   if (refused !== null) throw new BuildFailure(`${file}: ${refused}, which Cloudflare Pages refuses, too`);
   if (include.includes('/*') && exclude.length === 0) return true;
-  return [...include, ...exclude.map((pattern) => `!${pattern}`)];
+  return withBothForms([...include, ...exclude.map((pattern) => `!${pattern}`)]);
+}
+
+/**
+ * Returns `run_worker_first` rules for the paths that Pages matches: `/a/*` also matches `/a`, and `/a` and `/a/` match both.
+ * workerd takes a rule literally, refuses one that another covers, and allows `ROUTES` in all: the last forms give way.
+ */
+function withBothForms(rules: string[]): string[] {
+  const forms = [...new Set([...rules, ...rules.flatMap(otherForm)])];
+  const wide = forms.filter((rule) => rule.endsWith('*'));
+  const isCovered = (rule: string) =>
+    wide.some((each) => each !== rule && rule.startsWith(each.slice(0, -1)));
+  return forms.filter((rule) => !isCovered(rule)).slice(0, ROUTES);
+}
+
+/** Returns the form of a rule that Pages also matches, if there is one. A leading `!` stays. */
+function otherForm(rule: string): string[] {
+  const path = rule.replace(/\/\*?$/, '');
+  if (path === '' || path === '!' || path.endsWith('*')) return [];
+  const other = path === rule ? `${path}/` : path;
+  return other.length > ROUTE_LENGTH ? [] : [other];
 }
 
 /** Returns why Pages refuses the rules; `null`: it accepts them. */

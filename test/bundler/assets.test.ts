@@ -194,13 +194,18 @@ test('the routes of a Pages project are accepted or refused as Pages does, and t
       'dist/_routes.json': JSON.stringify({ version: 1, ...routes }),
     });
   const taken = async (routes: object) => (await routed(routes)).bundle.assets?.runWorkerFirst;
-  assert.deepEqual(await taken({ include: ['/api/*', '/*/edit'] }), ['/api/*', '/*/edit']);
-  assert.deepEqual(await taken({ include: ['/*'], exclude: ['/a/*.png'] }), ['/*', '!/a/*.png']);
-  const many = Array.from({ length: 100 }, (_, n) => `/${n}`);
-  assert.deepEqual(await taken({ include: many }), many);
+  const forms = async (include: string[], exclude?: string[]) =>
+    ((await taken({ include, exclude })) as string[]).join(' ');
+  assert.equal(await forms(['/api/*', '/*/edit']), '/api/* /*/edit /api /*/edit/');
+  assert.equal(await forms(['/*'], ['/a/*.png', '/b/']), '/* !/a/*.png !/b/ !/a/*.png/ !/b');
+  assert.equal(await forms(['/a/*', '/a', '/b', '/b/', '/b', '/']), '/a/* /a /b /b/ /');
+  assert.equal(await forms(['/c*', '/c/*', '/cd', `/${'e'.repeat(99)}`]), `/c* /${'e'.repeat(99)}`);
+  const many = Array.from({ length: 98 }, (_, n) => `/${n}`);
+  assert.equal(await forms([...many, '/x', '/y/']), [...many, '/x', '/y/'].join(' '));
+  assert.equal(await forms([...many, '/x']), [...many, '/x', '/0/'].join(' '));
   for (const [routes, message] of [
     [{ include: [] }, /_routes\.json: "include" has no rule/],
-    [{ include: many, exclude: ['/a'] }, /there are 101 rules, more than 100/],
+    [{ include: many, exclude: ['/a', '/b', '/c'] }, /there are 101 rules, more than 100/],
     [{ include: [`/${'a'.repeat(100)}`] }, /the rule \/a+ has more than 100 characters/],
     [{ include: ['/api/*', '/api/a'] }, /the rule \/api\/\* covers \/api\/a, which Cloudflare Pages refuses/],
     [{ include: ['api'] }, /must be lists of paths/],

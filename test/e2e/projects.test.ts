@@ -43,6 +43,7 @@ test('a Pages project in advanced mode runs the Worker and uses the routes that 
     export default { fetch(request, env) {
       const { pathname } = new URL(request.url);
       if (pathname.endsWith('/edit')) return new Response('edit');
+      if (pathname === '/api') return new Response('the API');
       return pathname === '/api/word' ? new Response(word) : env.ASSETS.fetch(request);
     } };`;
   const log = await push('advanced', {
@@ -55,6 +56,7 @@ test('a Pages project in advanced mode runs the Worker and uses the routes that 
   });
   assert.match(log, /Cloudflare Pages project: dist/);
   assert.equal(await body('advanced', '/api/word'), 'advanced');
+  assert.equal(await body('advanced', '/api'), 'the API');
   assert.equal(await body('advanced', '/api/files/a.txt'), 'a file');
   assert.equal(await body('advanced', '/notes/1/edit'), 'edit');
   assert.equal(await body('advanced', '/some/route'), '<h1>App</h1>');
