@@ -9,7 +9,9 @@ const APP = `
 export default {
   fetch(request) {
     const { searchParams } = new URL(request.url);
-    return new Response('0123456789', { headers: { etag: searchParams.get('tag') } });
+    const response = new Response('0123456789', { headers: { etag: searchParams.get('tag') } });
+    for (let n = 0; n < Number(searchParams.get('fields')); n++) response.headers.set('x-' + n, '');
+    return response;
   },
 };
 `;
@@ -104,6 +106,16 @@ test("a Worker's own answer is unchanged", async () => {
       const { status, body } = await get(asked, { path });
       assert.deepEqual([status, body], [200, '0123456789']);
     }
+  }
+});
+
+test('a range of an answer with as many fields as allowed is answered', async () => {
+  const tagged = `/own?tag=${encodeURIComponent('"a-a-a"')}`;
+  assert.equal((await get({ range: 'bytes=0-4' }, { path: tagged })).body, '01234');
+  for (const fields of [251, 252, 253]) {
+    const { status, body } = await get({ range: 'bytes=0-4' }, { path: `${tagged}&fields=${fields}` });
+    assert.deepEqual([fields, status], [fields, fields === 251 ? 206 : 200]);
+    assert.equal(body, fields === 251 ? '01234' : '0123456789');
   }
 });
 

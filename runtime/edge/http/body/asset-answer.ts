@@ -1,13 +1,15 @@
 // Range requests and lists of ETags for static files. workerd's asset service ignores `Range`, and knows only one tag in
 // `If-None-Match`. Safari plays no video without ranges.
 import { type AnswerHead, readAnswerHead } from '../head/answer-head.ts';
-import { headerValue } from '../head/fields.ts';
+import { FIELDS_MAX, headerValue } from '../head/fields.ts';
 import type { RequestHead } from '../head/head.ts';
 
 /** The ETag that workerd gives a file: its second number is the file's size in hexadecimal. */
 const ASSET_TAG = /^(?:W\/)?("[0-9a-f]+-([0-9a-f]+)-[0-9a-f]+")$/;
 /** A `Range` of one range. A request for several ranges is answered with the whole file (allowed by RFC 9110, 14.2). */
 const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/i;
+/** Maximum fields that the response to a range gets besides those of the full response. */
+const FIELDS_ADDED = 2;
 
 /** A response made from a full response: its head, and the part of the full body that is sent to the client. */
 export class PartialAnswer {
@@ -44,6 +46,7 @@ export class PartialAnswer {
 /** Applies `Range` or `If-None-Match` to the full response of a static file. Returns null when neither applies. */
 export function partialAnswer(request: RequestHead, answer: AnswerHead): PartialAnswer | null {
   const { method, headers } = request;
+  if (answer.headers.length > 2 * (FIELDS_MAX - FIELDS_ADDED)) return null;
   if (answer.status !== 200 || (method !== 'GET' && method !== 'HEAD')) return null;
   const [, tag, size] = ASSET_TAG.exec(headerValue(answer.headers, 'etag') ?? '') ?? [];
   const length = Number(headerValue(answer.headers, 'content-length') ?? Number.NaN);
