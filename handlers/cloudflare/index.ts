@@ -30,6 +30,7 @@ import { workflowCalls } from './storage/workflows.ts';
 import { whyUnanswered } from './unanswered.ts';
 import { assetCalls } from './workers/assets.ts';
 import { dispatchCalls, slugInNamespace } from './workers/dispatch.ts';
+import { referenceCalls } from './workers/references.ts';
 import { scriptCalls } from './workers/scripts.ts';
 import { secretCalls } from './workers/secrets.ts';
 import { siteCalls } from './workers/sites.ts';
@@ -42,6 +43,7 @@ const DOCS = 'docs/wrangler-calls.md lists the calls that it answers';
 export const calls: readonly Call[] = [
   ...accountCalls,
   ...scriptCalls,
+  ...referenceCalls,
   ...dispatchCalls,
   ...assetCalls,
   ...versionCalls,

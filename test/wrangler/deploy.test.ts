@@ -451,9 +451,23 @@ test('keys, objects, secrets and queues', async () => {
   assert.match(await wrangler('queues', 'info', 'jobs'), /worker:everything/);
 });
 
-test('an app is deleted', async () => {
-  await wrangler('delete', '--force');
+test('an app is deleted, with a warning for each app that uses it', async () => {
+  const uses = `tail_consumers = [{ service = "everything" }]
+services = [{ binding = "OTHER", service = "everything" }, { binding = "SELF", service = "user" }]
+durable_objects.bindings = [{ name = "THEIRS", class_name = "Counter", script_name = "everything" }]`;
+  const user = new Project(cellar, { 'wrangler.toml': CONFIG('user', uses), 'index.js': worker('user') });
+  const deployed = await user.wrangler('deploy');
+  assert.equal(deployed.code, 0, deployed.stdout + deployed.stderr);
+  assert.deepEqual((await wrangler('delete')).match(/^- .*$/gm), [
+    '- Worker user uses this Worker as a Service Binding',
+    '- Worker user has a binding to the Durable Object Namespace "Counter" implemented by this Worker',
+    '- Worker user uses this Worker as a Tail Worker',
+  ]);
   assert.equal((await app()).status, 404);
+  const unused = await user.wrangler('delete');
+  assert.equal(unused.code, 0, unused.stdout + unused.stderr);
+  assert.doesNotMatch(unused.stdout, /in use/);
+  assert.equal((await cellar.call('GET', '/v1/apps/user')).status, 404);
 });
 
 test('Workers Sites are sent, answer from their own release, and change with the next deploy', async () => {

@@ -139,7 +139,7 @@ function subdomainOf(app: AppRow, url: string) {
 /** Returns all apps of the account. If the caller is an account, also other apps on which it has a role. */
 export async function allApps(
   context: CallContext,
-): Promise<{ id: string; slug: string; created_at: string; deployed_at: string | null }[]> {
+): Promise<{ id: string; slug: string; owner: string; created_at: string; deployed_at: string | null }[]> {
   // Without an owner, an account's list also has apps of other accounts on which it has a role.
   const owner = context.actor.kind === 'runner' ? context.account : undefined;
   const apps = [];

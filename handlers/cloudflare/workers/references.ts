@@ -1,0 +1,54 @@
+// Calls about the Workers that use a Worker. Wrangler asks before it deletes one, and names them.
+import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
+import type { DescribedRelease } from '../../contract/host/host-releases.ts';
+import { appCall, type CallContext } from '../call.ts';
+import { allApps } from './scripts.ts';
+
+export const referenceCalls = [
+  appCall({
+    method: 'GET',
+    path: '/accounts/:account/workers/scripts/:script/references',
+    as: 'apps.get',
+    answer: async (context, _body, app) => {
+      const siblings = await siblingsOf(context, app);
+      return {
+        services: {
+          incoming: siblings
+            .filter(({ release }) => release.services.some(({ service }) => service === app.slug))
+            .map(({ slug: service }) => ({ service })),
+          outgoing: [],
+        },
+        durable_objects: siblings.flatMap(({ slug: service, release }) =>
+          release.durable_objects
+            .filter(({ script_name }) => script_name === app.slug)
+            .map(({ class_name }) => ({ service, durable_object_namespace_name: class_name })),
+        ),
+        dispatch_outbounds: [],
+      };
+    },
+  }),
+  appCall({
+    method: 'GET',
+    path: '/accounts/:account/workers/tails/by-consumer/:script',
+    as: 'apps.get',
+    answer: async (context, _body, app) =>
+      (await siblingsOf(context, app))
+        .filter(({ release }) => release.tail_consumers.includes(app.slug))
+        .map(({ slug: script }) => ({ producer: { script } })),
+  }),
+];
+
+/** Returns the caller's other apps of the same owner, with their live releases. A release names only such apps. */
+async function siblingsOf(
+  context: CallContext,
+  app: AppRow,
+): Promise<{ slug: string; release: DescribedRelease }[]> {
+  const apps = (await allApps(context)).filter(({ id, owner }) => owner === app.owner_id && id !== app.id);
+  const described = apps.map(async ({ id, slug }) => ({
+    slug,
+    release: await context.host.call('GET /apps/:id/release', { id }),
+  }));
+  return (await Promise.all(described)).flatMap(({ slug, release }) =>
+    release === null ? [] : [{ slug, release }],
+  );
+}
