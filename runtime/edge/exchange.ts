@@ -4,7 +4,7 @@ import { wallClock } from '../sockets/clock.ts';
 import { reset, send } from '../sockets/gateway-socket.ts';
 import { type Answer, refusalAnswer, statusLine } from './answers.ts';
 import type { CarriedRequest, Connection } from './connection.ts';
-import { type PartialAnswer, partialAnswer } from './http/body/asset-answer.ts';
+import { type PartialAnswer, partialAnswer, typedAnswer } from './http/body/asset-answer.ts';
 import type { AnswerHead } from './http/head/answer-head.ts';
 import { countryOfHeader } from './http/head/cf.ts';
 import { headerValue } from './http/head/fields.ts';
@@ -335,14 +335,15 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
     if (!send(this.connection.socket, head)) this.#block();
   }
 
-  onHead(whole: AnswerHead): void {
-    if (this.#hop !== null && this.#isSentBack(whole)) {
+  onHead(received: AnswerHead): void {
+    if (this.#hop !== null && this.#isSentBack(received)) {
       this.#process!.abandon();
       this.#request = null;
       this.#endUpstream();
       this.#askAgain(this.#hop, true);
       return;
     }
+    const whole = typedAnswer(this.head, received);
     if (this.head.fields.isConditional) this.#part = partialAnswer(this.head, whole);
     const answer = this.#part?.head ?? whole;
     this.tally.status = answer.status;

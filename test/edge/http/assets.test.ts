@@ -1,15 +1,16 @@
-// Static files of workerd's asset service: ranges and lists of entity tags.
+// Static files of workerd's asset service: types, ranges and lists of entity tags.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { call, RawClient, startGateway, startWorkerd } from '../../support/edge/peers.ts';
 
 const FILM = Array.from({ length: 60_000 }, (_, i) => String(10_000 + i)).join('');
-/** Answers by itself, where no asset has the path. */
+/** Answers by itself and without a type, where no asset has the path. */
 const APP = `
 export default {
   fetch(request) {
     const { searchParams } = new URL(request.url);
-    const response = new Response('0123456789', { headers: { etag: searchParams.get('tag') } });
+    const body = new TextEncoder().encode('0123456789');
+    const response = new Response(body, { headers: { etag: searchParams.get('tag') } });
     for (let n = 0; n < Number(searchParams.get('fields')); n++) response.headers.set('x-' + n, '');
     return response;
   },
@@ -20,7 +21,16 @@ let port: number;
 let tag: string;
 
 before(async () => {
-  const cell = parts.use(await startWorkerd(APP, { 'film.mp4': FILM, 'empty.mp4': '' }));
+  const cell = parts.use(
+    await startWorkerd(APP, {
+      'film.mp4': FILM,
+      'empty.mp4': '',
+      'film.MKV': FILM,
+      'subtitles.vtt': 'WEBVTT',
+      'data.unknown': 'a',
+      mkv: 'a',
+    }),
+  );
   const gateway = parts.use(await startGateway(cell.socketPath));
   port = gateway.port;
   tag = (await get({})).headers.etag!;
@@ -50,6 +60,29 @@ test('a range request gets that part of the file', async () => {
     assert.equal(headers.etag, tag);
     assert.ok(body === FILM.slice(from, to + 1), range);
   }
+});
+
+test('a static file that workerd gives no type gets the type of its extension', async () => {
+  for (const [path, type] of [
+    ['/film.MKV', 'video/x-matroska'],
+    ['/film.MKV?name=a.vtt', 'video/x-matroska'],
+    ['/subtitles.vtt', 'text/vtt; charset=utf-8'],
+    ['/data.unknown', undefined],
+    ['/mkv', undefined],
+  ] as const)
+    for (const method of ['GET', 'HEAD']) {
+      const { status, headers, body } = await get({}, { path, method });
+      assert.equal(status, 200);
+      assert.equal(headers['content-type'], type, path);
+      const length = Number(headers['content-length']);
+      assert.ok(length > 0 && body.length === (method === 'HEAD' ? 0 : length), `${method} ${path}`);
+    }
+  const part = await get({ range: 'bytes=2-4' }, { path: '/film.MKV' });
+  assert.equal(part.status, 206);
+  assert.equal(part.headers['content-type'], 'video/x-matroska');
+  assert.equal(part.body, FILM.slice(2, 5));
+  const known = { 'if-none-match': `"another", ${part.headers.etag}` };
+  assert.equal((await get(known, { path: '/film.MKV' })).status, 304);
 });
 
 test('a range past the end is refused with the file size', async () => {
@@ -101,22 +134,26 @@ test('a client with the current version gets 304', async () => {
 
 test("a Worker's own answer is unchanged", async () => {
   for (const own of ['"own"', tag]) {
-    const path = `/own?tag=${encodeURIComponent(own)}`;
-    for (const asked of [{ range: 'bytes=0-1' }, { 'if-none-match': own }, { 'if-none-match': '*' }]) {
-      const { status, body } = await get(asked, { path });
-      assert.deepEqual([status, body], [200, '0123456789']);
+    const path = `/own.mkv?tag=${encodeURIComponent(own)}`;
+    for (const asked of [{}, { range: 'bytes=0-1' }, { 'if-none-match': own }, { 'if-none-match': '*' }]) {
+      const { status, headers, body } = await get(asked, { path });
+      assert.deepEqual([status, headers['content-type'], body], [200, undefined, '0123456789']);
     }
   }
 });
 
 test('a range of an answer with as many fields as allowed is answered', async () => {
-  const tagged = `/own?tag=${encodeURIComponent('"a-a-a"')}`;
-  assert.equal((await get({ range: 'bytes=0-4' }, { path: tagged })).body, '01234');
-  for (const fields of [251, 252, 253]) {
-    const { status, body } = await get({ range: 'bytes=0-4' }, { path: `${tagged}&fields=${fields}` });
-    assert.deepEqual([fields, status], [fields, fields === 251 ? 206 : 200]);
-    assert.equal(body, fields === 251 ? '01234' : '0123456789');
-  }
+  for (const path of ['/own', '/own.mkv'])
+    for (const [fields, status, body] of [
+      [0, 206, '01234'],
+      [251, 206, '01234'],
+      [253, 200, '0123456789'],
+      [254, 200, '0123456789'],
+    ] as const) {
+      const query = `tag=${encodeURIComponent('"a-a-a"')}&fields=${fields}`;
+      const found = await get({ range: 'bytes=0-4' }, { path: `${path}?${query}` });
+      assert.deepEqual([fields, found.status, found.body], [fields, status, body], path);
+    }
 });
 
 test('a connection is reused after a range request', async () => {

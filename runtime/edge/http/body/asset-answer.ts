@@ -1,5 +1,6 @@
-// Range requests and lists of ETags for static files. workerd's asset service ignores `Range`, and knows only one tag in
-// `If-None-Match`. Safari plays no video without ranges.
+// What workerd's asset service lacks for static files. It ignores `Range`, without which Safari plays no video. It knows only
+// one tag in `If-None-Match`, and the types of few file extensions.
+import mime from 'mime';
 import { type AnswerHead, readAnswerHead } from '../head/answer-head.ts';
 import { FIELDS_MAX, headerValue } from '../head/fields.ts';
 import type { RequestHead } from '../head/head.ts';
@@ -8,7 +9,7 @@ import type { RequestHead } from '../head/head.ts';
 const ASSET_TAG = /^(?:W\/)?("[0-9a-f]+-([0-9a-f]+)-[0-9a-f]+")$/;
 /** A `Range` of one range. A request for several ranges is answered with the whole file (allowed by RFC 9110, 14.2). */
 const RANGE = /^bytes=(?:(\d{1,15})-(\d{0,15})|-(\d{1,15}))$/i;
-/** Maximum fields that the response to a range gets besides those of the full response. */
+/** Maximum fields that the type, or afterwards a range, adds to a response. */
 const FIELDS_ADDED = 2;
 
 /** A response made from a full response: its head, and the part of the full body that is sent to the client. */
@@ -43,15 +44,26 @@ export class PartialAnswer {
   }
 }
 
+/**
+ * Adds a `Content-Type` to the response of a static file that lacks one, by the extension of the request's path, as Wrangler
+ * does. Any other response is returned unchanged.
+ */
+export function typedAnswer({ path }: RequestHead, answer: AnswerHead): AnswerHead {
+  if (answer.contentType !== undefined) return answer;
+  const asset = assetOf(answer);
+  const type = asset === null ? null : mime.getType(path);
+  if (type === null) return answer;
+  const charset = type.startsWith('text/') ? '; charset=utf-8' : '';
+  const lines = `content-type: ${type}${charset}\r\ncontent-length: ${asset!.length}\r\n`;
+  return changed(answer, '200 OK', lines);
+}
+
 /** Applies `Range` or `If-None-Match` to the full response of a static file. Returns null when neither applies. */
 export function partialAnswer(request: RequestHead, answer: AnswerHead): PartialAnswer | null {
   const { method, headers } = request;
-  if (answer.headers.length > 2 * (FIELDS_MAX - FIELDS_ADDED)) return null;
-  if (answer.status !== 200 || (method !== 'GET' && method !== 'HEAD')) return null;
-  const [, tag, size] = ASSET_TAG.exec(headerValue(answer.headers, 'etag') ?? '') ?? [];
-  const length = Number(headerValue(answer.headers, 'content-length') ?? Number.NaN);
-  // If the length is missing, or differs from the size in the tag, a Worker has changed the body.
-  if (tag === undefined || Number.parseInt(size!, 16) !== length) return null;
+  const asset = assetOf(answer);
+  if (asset === null || (method !== 'GET' && method !== 'HEAD')) return null;
+  const { tag, length } = asset;
   const known = headerValue(headers, 'if-none-match');
   if (known === '*' || known?.includes(tag)) {
     return new PartialAnswer(changed(answer, '304 Not Modified', ''), 0, 0);
@@ -70,6 +82,15 @@ export function partialAnswer(request: RequestHead, answer: AnswerHead): Partial
   const part = to - from + 1;
   const lines = `accept-ranges: bytes\r\ncontent-range: bytes ${from}-${to}/${length}\r\ncontent-length: ${part}\r\n`;
   return new PartialAnswer(changed(answer, '206 Partial Content', lines), from, part);
+}
+
+/** Returns the ETag and the size in bytes of a static file that was sent whole; null for any other response. */
+function assetOf({ status, headers }: AnswerHead): { tag: string; length: number } | null {
+  if (status !== 200 || headers.length > 2 * (FIELDS_MAX - FIELDS_ADDED)) return null;
+  const [, tag, size] = ASSET_TAG.exec(headerValue(headers, 'etag') ?? '') ?? [];
+  const length = Number(headerValue(headers, 'content-length') ?? Number.NaN);
+  // If the length is missing, or differs from the size in the tag, a Worker has changed the body.
+  return tag === undefined || Number.parseInt(size!, 16) !== length ? null : { tag, length };
 }
 
 function changed({ lines }: AnswerHead, status: string, more: string): AnswerHead {
