@@ -39,12 +39,17 @@ export function shellSteps(line: string): ShellStep[] {
   return steps;
 }
 
-/** Returns the words of a command without quotes. Variables stay as they are written. */
+/**
+ * Returns the words of a command without quotes. Variables stay as they are written, except npm's own for the package
+ * manager's program, which becomes `npm`.
+ */
 function shellWords(command: string): string[] {
   return [...command.matchAll(/(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])+/g)].map(([word]) =>
-    word.replace(/"((?:\\.|[^"\\])*)"|'([^']*)'|\\(.)/g, (_, double, single, escaped) =>
-      double === undefined ? (single ?? escaped) : double.replace(/\\(["\\$`])/g, '$1'),
-    ),
+    word
+      .replace(/"((?:\\.|[^"\\])*)"|'([^']*)'|\\(.)/g, (_, double, single, escaped) =>
+        double === undefined ? (single ?? escaped) : double.replace(/\\(["\\$`])/g, '$1'),
+      )
+      .replace(/^\$(?:npm_execpath|\{npm_execpath\})$/, 'npm'),
   );
 }
 

@@ -39,6 +39,8 @@ const FORMS: [deploy: string | Scripts, build: string, said: object][] = [
   ['pnpm build && wrangler pages deploy', '<build>', {}],
   ['bun run build && wrangler deploy', '<build>', {}],
   ['yarn build && yarn wrangler deploy', '<build>', {}],
+  ['$npm_execpath run build && wrangler deploy', '<build>', {}],
+  [`"\${npm_execpath}" run build && $npm_execpath exec wrangler deploy`, '<build>', {}],
   ['pnpm exec wrangler deploy', '', {}],
   ['pnpm --filter web build && wrangler deploy', 'pnpm --filter web build', {}],
   ['npm run build && wrangler pages deploy dist', '<build>', { pages: 'dist' }],

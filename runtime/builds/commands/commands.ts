@@ -209,9 +209,8 @@ export async function runInProject(
   };
   const folders = [...new Set([plan.folder, plan.installFolder, ''])];
   const programs = folders.map((folder) => join(project, folder, 'node_modules', '.bin'));
-  const called = plan.hasDependencies
-    ? [makeManagerProgram(scratch, packageManager(plan, directories.cache))]
-    : [];
+  const manager = plan.hasDependencies ? packageManager(plan, directories.cache) : null;
+  const called = manager === null ? [] : [makeManagerProgram(scratch, manager)];
   const path = [...programs, environment.PATH, ...called].join(':');
   const size = sizeLimits(scratch, directories.cache, limits);
   if (user) await changeOwner(Object.values(directories), user, limits.stepTimeoutMs);
@@ -221,7 +220,8 @@ export async function runInProject(
     scratch,
     directories,
     user,
-    environment: { ...environment, PATH: path },
+    // Package managers set `npm_execpath` for scripts, so lines of a deploy script may start with it.
+    environment: { ...environment, PATH: path, npm_execpath: manager?.name ?? 'npm' },
     read: [...called, ...(await certificateFiles()), ...(command.read ?? [])],
     cwd,
     memoryMb: limits.memoryMb,

@@ -283,6 +283,19 @@ test('a configuration may name files that the build has not written yet', async 
   assert.deepEqual((await result).release.exports, ['default']);
 });
 
+test('a deploy script may call the package manager by npm_execpath', async () => {
+  const scripts = {
+    deploy: '"$npm_execpath" run write && wrangler deploy',
+    write: 'mkdir made && cp worker.js made/index.js',
+  };
+  const { result } = await build({
+    'wrangler.jsonc': '{ "name": "x", "main": "made/index.js", "compatibility_date": "2026-10-01" }',
+    'package.json': JSON.stringify({ scripts }),
+    'worker.js': WORKER,
+  });
+  assert.deepEqual((await result).release.exports, ['default']);
+});
+
 test('an invalid configuration is not reported as a failed checkout', async () => {
   const { log, lines, result } = await build({ 'wrangler.toml': 'name = ', 'index.js': WORKER });
   await assert.rejects(result, /^BuildFailure: wrangler\.toml:1:7/);
