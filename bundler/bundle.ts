@@ -146,6 +146,8 @@ async function bundlePlainWorker(root: string, main: string, out: string): Promi
     rules: [],
     hasSite: false,
     moduleBase: null,
+    alias: {},
+    aliasFolder: root,
     options: { keepNames: true },
   };
   const { modules, exports, warnings, isComplete } = await bundleWorker(source, out);
@@ -172,7 +174,11 @@ async function bundleConfig(
   let exports: string[] = [];
   let isComplete = true;
   if (config.main !== undefined) {
-    const source = workerSource(root, base, config, config.main, compatibilityDate);
+    const source = {
+      ...workerSource(root, base, config, config.main, compatibilityDate),
+      // As in Wrangler, aliases start at the project's own configuration, even if a build wrote another.
+      ...(own !== null && { aliasFolder: place.folder }),
+    };
     const bundled = await bundleWorker(source, out);
     const isCompiled = source.main === join(place.folder, COMPILED_FUNCTIONS, 'index.js');
     const main = isCompiled ? 'functions/' : show(root, source.main);
@@ -288,13 +294,14 @@ function workerSource(
     rules: config.rules,
     hasSite: config.site !== undefined,
     moduleBase: config.find_additional_modules ? moduleBase(root, base, config) : null,
+    alias: config.alias ?? {},
+    aliasFolder: base,
     options: {
       define: config.define,
       keepNames: config.keep_names ?? true,
       minify: config.minify ?? false,
       jsxFactory: config.jsx_factory,
       jsxFragment: config.jsx_fragment,
-      ...(config.alias && { alias: config.alias }),
       ...(config.tsconfig && { tsconfig: insidePath(root, base, resolve(config.tsconfig), 'tsconfig') }),
     },
   };

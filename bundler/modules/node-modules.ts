@@ -16,8 +16,6 @@ export interface NodeUse {
    * replacement that a package names for browsers.
    */
   polyfills: NodePolyfills | null;
-  /** The project's own replacements, by module name. They take precedence. */
-  alias: Record<string, string>;
   /** Collects the names of Node's modules that the project imports. */
   used: Set<string>;
 }
@@ -32,7 +30,7 @@ export function hasNodeModules(compatibilityDate: string, flags: string[]): bool
  * Returns an esbuild plugin that leaves Node's modules to workerd, or uses a polyfill. `fs` becomes `node:fs`, and a
  * `require` becomes an `import`. With polyfills it also sets Node's globals before the Worker's own code runs.
  */
-export function nodeModules({ polyfills, alias, used }: NodeUse): Plugin {
+export function nodeModules({ polyfills, used }: NodeUse): Plugin {
   const names = polyfills?.names ?? builtinModules.filter((name) => !/^(node:|_)/.test(name));
   return {
     name: 'node-modules',
@@ -40,7 +38,6 @@ export function nodeModules({ polyfills, alias, used }: NodeUse): Plugin {
       build.onResolve(
         { filter: new RegExp(`^(node:.+|${names.join('|')})$`) },
         async (args): Promise<OnResolveResult | null> => {
-          if (args.path in alias) return null;
           const file = polyfills?.files.get(args.path);
           if (args.namespace === REQUIRED) return file ? { path: file } : { path: args.path, external: true };
           if (args.pluginData === REQUIRED) return null;
@@ -66,7 +63,7 @@ export function nodeModules({ polyfills, alias, used }: NodeUse): Plugin {
         contents: `import builtin from ${JSON.stringify(path)};\nmodule.exports = builtin;`,
         loader: 'js',
       }));
-      if (polyfills) addPolyfills(build, polyfills, alias);
+      if (polyfills) addPolyfills(build, polyfills);
     },
   };
 }
@@ -74,10 +71,9 @@ export function nodeModules({ polyfills, alias, used }: NodeUse): Plugin {
 type Build = Parameters<Plugin['setup']>[0];
 
 /** Replaces packages that workerd does not need, such as `node-fetch`, and sets globals. */
-function addPolyfills(build: Build, { names, files, globals, scripts }: NodePolyfills, alias: object): void {
+function addPolyfills(build: Build, { names, files, globals, scripts }: NodePolyfills): void {
   const packages = [...files.keys()].filter((name) => !name.startsWith('node:') && !names.includes(name));
   build.onResolve({ filter: new RegExp(`^(${packages.join('|')})$`) }, ({ path, kind }) => {
-    if (path in alias) return null;
     return kind === 'require-call' ? { path, namespace: REQUIRED_PACKAGE } : { path: files.get(path)! };
   });
   // `require` returns the default export, so it must have the named exports as properties.

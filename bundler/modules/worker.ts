@@ -11,6 +11,7 @@ import { readProjectFile } from '../project/regular-file.ts';
 import type { Module } from '../release.ts';
 import { SITE_MANIFEST } from '../workers-site/manifest.ts';
 import { additionalModules } from './additional-modules.ts';
+import { aliases } from './aliases.ts';
 import { moduleFiles, OUTSIDE, type Rule } from './modules.ts';
 import { hasNodeModules, nodeModules } from './node-modules.ts';
 import { nodePolyfills } from './node-polyfills.ts';
@@ -29,11 +30,11 @@ export interface WorkerSource {
   hasSite: boolean;
   /** Absolute folder that names of additional modules are relative to; `null` without such modules. */
   moduleBase: string | null;
+  /** The project's replacements of imports, by the import's text. Values are resolved in `aliasFolder`, an absolute path. */
+  alias: Record<string, string>;
+  aliasFolder: string;
   /** The project's settings of esbuild options. */
-  options: Pick<
-    BuildOptions,
-    'define' | 'alias' | 'minify' | 'keepNames' | 'tsconfig' | 'jsxFactory' | 'jsxFragment'
-  >;
+  options: Pick<BuildOptions, 'define' | 'minify' | 'keepNames' | 'tsconfig' | 'jsxFactory' | 'jsxFragment'>;
 }
 
 const MODULES = 'modules';
@@ -101,8 +102,9 @@ export async function bundleWorker(
       logLevel: 'silent',
       plugins: [
         ...more,
+        aliases(root, source.aliasFolder, source.alias, polyfills),
         ...(beside ? [beside.plugin] : []),
-        nodeModules({ polyfills, alias: options.alias ?? {}, used: nodeUsed }),
+        nodeModules({ polyfills, used: nodeUsed }),
         packagesAbove(root, polyfills),
         moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled, polyfills),
       ],

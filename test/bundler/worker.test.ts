@@ -196,6 +196,42 @@ test("the project's defines and aliases are applied", async () => {
   assert.equal(await answer(read('modules/index.js')), 'hello here');
 });
 
+test('as in Wrangler, an alias replaces exactly its name, and starts at the project', async () => {
+  const app = (alias: Record<string, string>, index: string, files: Files = {}) => {
+    const written = wranglerProject({ alias }, { 'index.js': index, ...files });
+    const inFolder = Object.entries(written).map(([path, text]) => [`apps/web/${path}`, text]);
+    const set = { root_directory: 'apps/web' };
+    return worktrees.bundle(Object.fromEntries(inFolder), null, 500, null, set);
+  };
+  const { read } = await app(
+    { there: './src/here.js', react: 'preact', './x.js': './y.js', fs: './src/here.js', a: 'b', b: 'a' },
+    `import { place } from "there"; import { name } from "react"; import { y } from "./x.js"; import fs from "fs";
+     import { readFile } from "fs/promises"; import { rest } from "there/more"; import { b } from "a";
+     export default { fetch: () => new Response([place, name, y, fs, typeof readFile, rest, b].join()) }`,
+    {
+      'src/here.js': 'export const place = "here"; export default place;',
+      'node_modules/preact/index.js': 'export const name = "preact";',
+      'y.js': 'export const y = "y";',
+      'node_modules/there/more.js': 'export const rest = "more";',
+      'node_modules/b/index.js': 'export const b = "b";',
+    },
+  );
+  assert.equal(await answer(read('modules/index.js')), 'here,preact,y,here,function,more,b');
+  for (const missing of [
+    './src/nowhere.js',
+    '../../../outside.js',
+    '/etc/passwd',
+    '/etc/passwd/x',
+    'nowhere',
+  ])
+    await assert.rejects(
+      app({ there: missing }, '\nimport "there"; export default {}'),
+      new RegExp(
+        `^BuildFailure: apps/web/index\\.js:2:8: alias: "there" is "${missing}", which is not in apps/web\n`,
+      ),
+    );
+});
+
 test('an unresolved import is reported with the file that has it', async () => {
   await assert.rejects(
     worktrees.bundle({ 'index.js': '\nimport "./nowhere.js"; export default {}' }),
