@@ -216,6 +216,14 @@ test('h2c, an upgrade with a body and one in HTTP/1.0 are ordinary requests', as
   }
 });
 
+test('a WebSocket handshake with a Content-Length of 0 opens a tunnel', async () => {
+  await using front = await startGateway(cell.socketPath);
+  using client = new RawClient(front.port);
+  client.send(UPGRADE.replace(/\r\n\r\n$/, '\r\nContent-Length: 0\r\n\r\n'));
+  await client.expect('\r\n\r\n');
+  assert.match(client.received, /^HTTP\/1\.1 101 /);
+});
+
 test('an upgrade after a refused request is not read, one after another request is an ordinary one', async () => {
   await using upstream = await startRawUpstream((_head, socket) => {
     socket.write('HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok');

@@ -221,7 +221,7 @@ function mayUpgrade(
   { upgrade, framing }: Special,
   options: Set<string> | null,
 ): boolean {
-  if (upgrade === null || minorVersion === 0 || framing !== null) return false;
+  if (upgrade === null || minorVersion === 0 || (framing ?? 0) !== 0) return false;
   return options?.has('upgrade') === true && !/\bh2c\b/i.test(upgrade);
 }
 
