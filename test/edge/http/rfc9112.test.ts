@@ -56,6 +56,9 @@ const served: [section: string, what: string, bytes: string, asked: string[]][] 
   ['3.2.2', 'a target in absolute form', get('', 'GET http://A/x?y HTTP/1.1'), ['GET /x?y ']],
   ['3.2.2', 'the same with a final dot', get('', 'GET http://a./x HTTP/1.1'), ['GET /x ']],
   ['3.2.2', 'a target in absolute form without a path', get('', 'GET http://a?y HTTP/1.1'), ['GET /?y ']],
+  ['3.2.2', 'an absolute target with its default port', get('', 'GET http://a:80/x HTTP/1.1'), ['GET /x ']],
+  ['3.2.2', 'the same of https', get('', 'GET https://a:443/x HTTP/1.1'), ['GET /x ']],
+  ['3.2.2', 'a Host with the default port', 'GET http://a/x HTTP/1.1\r\nHost: a:80\r\n\r\n', ['GET /x ']],
   ['3.2.4', 'OPTIONS *', get('', 'OPTIONS * HTTP/1.1'), ['OPTIONS / ']],
   [
     '5',
@@ -151,6 +154,8 @@ const refused: [section: string, what: string, bytes: string, status: number][] 
   ['3.2', 'a Host with a user', 'GET / HTTP/1.1\r\nHost: a@b\r\n\r\n', 400],
   ['3.2', 'two hosts in one', 'GET / HTTP/1.1\r\nHost: a, b\r\n\r\n', 400],
   ['3.2.2', 'a target of another host', get('', 'GET http://b/ HTTP/1.1'), 400],
+  ['3.2.2', 'a target with another port', get('', 'GET http://a:81/ HTTP/1.1'), 400],
+  ['3.2.2', 'a target with the port of another scheme', get('', 'GET http://a:443/ HTTP/1.1'), 400],
   ['3.2.2', 'a target with a user', get('', 'GET http://u@a/ HTTP/1.1'), 400],
   ['3.2.3', 'CONNECT', 'CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n', 405],
   ['3.2.4', 'GET *', get('', 'GET * HTTP/1.1'), 400],

@@ -228,10 +228,13 @@ function mayUpgrade(
 /** Returns path and query of an absolute target with the host of `Host`; `*` for `OPTIONS *`; null for another target. */
 function originForm(target: string, authority: string, method: string): string | null {
   if (target === '*') return method === 'OPTIONS' ? target : null;
-  const absolute = /^https?:\/\/([^/?]*)(.*)$/i.exec(target);
-  const named = absolute === null ? null : readAuthority(absolute[1]!);
-  if (absolute === null || named?.authority.toLowerCase() !== authority.toLowerCase()) return null;
-  const rest = absolute[2]!;
+  const absolute = /^(https?:\/\/)([^/?]*)(.*)$/i.exec(target);
+  const named = absolute === null ? null : readAuthority(absolute[2]!);
+  if (absolute === null || named === null) return null;
+  // Compares hosts of URLs, which omit a scheme's default port: `shop.example:80` is `shop.example` in HTTP.
+  const hostOf = (each: string) => new URL(absolute[1]! + each).host;
+  if (hostOf(named.authority) !== hostOf(authority)) return null;
+  const rest = absolute[3]!;
   return rest.startsWith('/') ? rest : `/${rest}`;
 }
 
