@@ -165,6 +165,13 @@ test('the API streams uploads, whole or in parts, needs the role push, and store
   const made = await send({ key: 'a/at once' }, 'x'.repeat(20 * 2 ** 20));
   assert.deepEqual([made.status, made.body.size, made.body.content_type], [200, 20 * 2 ** 20, 'text/plain']);
   assert.equal((await send({ key: 'empty' }, '')).body.size, 0);
+  for (const [name, value] of [
+    ['expires', 'soon'],
+    ['content-disposition', `inline; filename="${'x'.repeat(500)}"`],
+  ] as const) {
+    const refused = await send({ key: 'refused' }, 'x', { headers: { [name]: value } });
+    assert.deepEqual([refused.body.code, refused.body.errors[0].path], ['invalid_input', name]);
+  }
 
   const { upload_id } = await rpc('storage.r2.create_upload', { ...place, content_type: 'video/mp4' });
   const part = (n: number, body: string | Buffer, options = {}) =>

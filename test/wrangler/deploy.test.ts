@@ -443,7 +443,21 @@ test('keys, objects, secrets and queues', async () => {
   assert.equal((await wrangler('kv', 'key', 'get', 'a/key', ...remote)).trim(), 'a value');
   const keys = JSON.parse(await wrangler('kv', 'key', 'list', ...remote));
   assert.deepEqual(keys, [{ name: 'a/key', metadata: { a: 1 } }, { name: 'from-app' }]);
-  await wrangler('r2', 'object', 'put', 'files/dir/a.txt', '--file', 'more.sql', '--remote');
+  const described = {
+    contentType: 'text/sql',
+    contentLanguage: 'en',
+    contentDisposition: 'inline',
+    contentEncoding: 'gzip',
+    cacheControl: 'max-age=5',
+    cacheExpiry: '2027-01-15T08:00:00.000Z',
+  };
+  await wrangler(
+    ...['r2', 'object', 'put', 'files/dir/a.txt', '--file', 'more.sql', '--remote'],
+    ...['--content-type', 'text/sql', '--content-language', 'en', '--content-disposition', 'inline'],
+    ...['--content-encoding', 'gzip', '--cache-control', 'max-age=5'],
+    ...['--expires', 'Fri, 15 Jan 2027 08:00:00 GMT'],
+  );
+  assert.deepEqual(JSON.parse((await cellar.get('everything', '/described')).text), described);
   assert.match(await wrangler('r2', 'object', 'get', 'files/dir/a.txt', '--pipe', '--remote'), /third/);
   assert.deepEqual((await all()).files, ['dir/a.txt']);
   await wrangler('secret', 'delete', 'SECRET');

@@ -4,6 +4,7 @@ import type { HostObject, UploadedPart } from '../../contract/host/host-routes.t
 import { R2_INLINE_BYTES, R2_OBJECT_BYTES, R2_PART_BYTES, R2_RPC_BYTES } from '../../contract/sizes.ts';
 import { Problem } from '../../problem.ts';
 import { type Part, partOf } from '../../range.ts';
+import { invalidInput } from '../../transports/validate.ts';
 import { fromBase64, toBase64 } from '../base64.ts';
 import { decodeCursor, encodeCursor } from '../cursor.ts';
 import type { Service } from '../types.ts';
@@ -11,6 +12,14 @@ import { UNTRUSTED } from '../untrusted.ts';
 
 /** Maximum attempts to read an object that changes concurrently. */
 const TRIES = 3;
+/** Headers of a put that belong to the object's HTTP metadata, and their maximum characters. `Expires` is another one. */
+const DESCRIBING_HEADERS = {
+  'content-type': 200,
+  'content-language': 200,
+  'content-encoding': 200,
+  'content-disposition': 500,
+  'cache-control': 500,
+};
 
 /** Location of an object: `id` is the app's id. */
 interface Place {
@@ -89,13 +98,34 @@ const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload
 };
 
 /**
- * Streams a request's body into an object, without buffering. The caller must have authorized the request.
- * @throws {Problem} `invalid_input` without a Content-Length, `body_too_large`, `quota_exceeded`, `request_timeout`
+ * Streams a request's body into an object, without buffering. The object keeps the headers that describe the body. The
+ * caller must have authorized the request.
+ * @throws {Problem} `invalid_input` without a Content-Length or for such a header, `body_too_large`, `quota_exceeded`,
+ *   `request_timeout`
  */
 export async function putObjectBody(context: Context, place: Place, request: Request): Promise<HostObject> {
   const body = bodyOf(request, R2_OBJECT_BYTES);
-  const content_type = request.headers.get('content-type')?.slice(0, 200);
-  return putObject(context, place, { content_type }, body);
+  return putObject(context, place, describedBy(request.headers), body);
+}
+
+/** Returns the HTTP metadata that a put's headers give to the object. @throws {Problem} `invalid_input` */
+function describedBy(headers: Headers): Record<string, string | number> {
+  const described: Record<string, string | number> = {};
+  for (const [name, limit] of Object.entries(DESCRIBING_HEADERS)) {
+    const value = headers.get(name);
+    if (value === null) continue;
+    if (value.length > limit)
+      throw invalidInput([{ path: name, message: `has ${value.length} characters, more than ${limit}` }]);
+    described[name.replace('-', '_')] = value;
+  }
+  const expires = headers.get('expires');
+  if (expires === null) return described;
+  const cache_expiry = Date.parse(expires);
+  if (Number.isNaN(cache_expiry))
+    throw invalidInput([
+      { path: 'expires', message: 'is not a date, such as Wed, 21 Oct 2026 07:28:00 GMT' },
+    ]);
+  return { ...described, cache_expiry };
 }
 
 /** Like `putObjectBody`, for a part of a multipart upload. */

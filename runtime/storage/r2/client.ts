@@ -21,7 +21,15 @@ export interface DescribedObject {
   etag: string;
   /** In ms since 1970. */
   uploaded: number;
-  httpFields: { contentType?: string; contentDisposition?: string };
+  httpFields: {
+    contentType?: string | undefined;
+    contentLanguage?: string | undefined;
+    contentDisposition?: string | undefined;
+    contentEncoding?: string | undefined;
+    cacheControl?: string | undefined;
+    /** In ms since 1970. */
+    cacheExpiry?: number | undefined;
+  };
   customFields: { k: string; v: string }[];
 }
 

@@ -60,6 +60,7 @@ export default {
       return new Response('logged');
     }
     if (pathname === '/limit') return Response.json(await env.LIMIT.limit({ key: 'a' }));
+    if (pathname === '/described') return Response.json((await env.FILES.head('dir/a.txt')).httpMetadata);
     if (pathname === '/version') return Response.json(env.VERSION);
     if (pathname === '/load') {
       const code = 'export default { fetch: () => new Response("loaded") }';

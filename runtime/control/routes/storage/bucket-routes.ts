@@ -142,12 +142,24 @@ function bodyOf({ request }: Call): Body {
 
 /** Returns the properties that a call gives to the new object. */
 function saidOf({ query }: Call): Pick<DescribedObject, 'httpFields' | 'customFields'> {
-  const { content_type, metadata = {} } = JSON.parse(query.get('described') ?? '{}') as {
-    content_type?: string;
+  const { metadata = {}, ...http } = JSON.parse(query.get('described') ?? '{}') as {
     metadata?: Record<string, string>;
+    content_type?: string;
+    content_language?: string;
+    content_disposition?: string;
+    content_encoding?: string;
+    cache_control?: string;
+    cache_expiry?: number;
   };
   return {
-    httpFields: content_type === undefined ? {} : { contentType: content_type },
+    httpFields: {
+      contentType: http.content_type,
+      contentLanguage: http.content_language,
+      contentDisposition: http.content_disposition,
+      contentEncoding: http.content_encoding,
+      cacheControl: http.cache_control,
+      cacheExpiry: http.cache_expiry,
+    },
     customFields: Object.entries(metadata).map(([k, v]) => ({ k, v })),
   };
 }
