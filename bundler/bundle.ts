@@ -25,7 +25,7 @@ import { copyNextCache, tagsMigration } from './frameworks/next-cache.ts';
 import { entryPath } from './modules/entry.ts';
 import { bundleWorker, type WorkerSource } from './modules/worker.ts';
 import { assetRules, copyAssets, pagesOnlyCode } from './project/assets.ts';
-import { COMPILED_FUNCTIONS, hasPagesWorker } from './project/cloudflare-pages.ts';
+import { COMPILED_FUNCTIONS, hasPagesWorker, withPagesHeaders } from './project/cloudflare-pages.ts';
 import type { PageFolders } from './project/pages.ts';
 import { insidePath, isThere, show } from './project/path-containment.ts';
 import { type Place, placeOf } from './project/place.ts';
@@ -341,8 +341,8 @@ function bundleAssets({ place, base, config, out, assetsMb, worker, notes }: Ass
   const from = insidePath(place.root, base, directory, 'assets.directory');
   const copied = copyAssets(place, from, join(out, ASSETS), assetsMb);
   notes.push(`assets: ${counted(copied.files)} in ${show(place.root, from)}`);
-  if (config.main === undefined && config.pages_build_output_dir === undefined)
-    notes.push(...pagesOnlyCode(place, from));
+  const isPages = config.pages_build_output_dir !== undefined;
+  if (config.main === undefined && !isPages) notes.push(...pagesOnlyCode(place, from));
   const rules = assetRules(join(out, ASSETS));
   if (worker === null && rules.redirects === undefined && !isThere(place.root, join(from, 'index.html')))
     notes.push(`/ answers 404: ${show(place.root, from)} has no index.html`);
@@ -352,6 +352,6 @@ function bundleAssets({ place, base, config, out, assetsMb, worker, notes }: Ass
     notFoundHandling: not_found_handling ?? 'none',
     htmlHandling: html_handling ?? 'auto-trailing-slash',
     runWorkerFirst: run_worker_first ?? false,
-    rules,
+    rules: isPages ? { ...rules, headers: withPagesHeaders(rules.headers) } : rules,
   };
 }

@@ -88,7 +88,8 @@ export function withPages(place: Place, read: ReadConfig, output: string | null)
 
 /** Returns a Worker's configuration for a Pages project without a configuration. */
 export function pagesOfSite(place: Place, directory: string): ReadConfig {
-  return asWorker(place, { ...noConfig(place.folder), config: EMPTY }, directory);
+  const config = { ...EMPTY, pages_build_output_dir: directory };
+  return asWorker(place, { ...noConfig(place.folder), config }, directory);
 }
 
 function noConfig(folder: string): Omit<ReadConfig, 'config'> {

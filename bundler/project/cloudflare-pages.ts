@@ -20,6 +20,19 @@ export const PAGES_FILES = [PAGES_WORKER, '_routes.json'];
 const ROUTES = 100;
 /** Maximum characters of a rule. */
 const ROUTE_LENGTH = 100;
+/** The headers that Pages gives each answer of a project's files, by name. */
+const DEFAULT_HEADERS = {
+  'Access-Control-Allow-Origin': '*',
+  'Referrer-Policy': 'strict-origin-when-cross-origin',
+  'X-Content-Type-Options': 'nosniff',
+};
+/**
+ * Rules for all paths: the second for those that end in a slash. As `/*`, a project's own rule of that path would replace
+ * it.
+ */
+const ALL_PATHS = ['/:cellar*', 'https://*'];
+/** Maximum rules in `_headers` that workerd applies. */
+const HEADER_RULES = 100;
 const FUNCTIONS = 'functions';
 /** Matches the exports of a Pages Function. */
 const HANDLER =
@@ -94,6 +107,21 @@ export function asWorker(place: Place, read: ReadConfig, directory: string): Rea
       },
     },
   };
+}
+
+/**
+ * Returns the text of a Pages project's `_headers` with the default headers of Pages before its own rules. A text that would
+ * exceed a limit stays unchanged.
+ * @param own the project's `_headers`; omitted: it has none
+ */
+export function withPagesHeaders(own = ''): string {
+  // workerd joins the values of several rules, unless a rule removes the earlier ones.
+  const names = Object.keys(DEFAULT_HEADERS).join('|');
+  const replacing = own.replace(new RegExp(`^[ \\t]*(${names})[ \\t]*:.*\\S`, 'gim'), '  ! $1\n$&');
+  const lines = Object.entries(DEFAULT_HEADERS).map(([name, value]) => `  ! ${name}\n  ${name}: ${value}\n`);
+  const text = [...ALL_PATHS.map((path) => `${path}\n${lines.join('')}`), replacing].join('');
+  const rules = text.match(/^[ \t]*(\/|https:)/gim)!.length;
+  return rules > HEADER_RULES || Buffer.byteLength(text) > RULES_BYTES ? own : text;
 }
 
 /** Returns the paths of the Worker's entry and of its routes file, which may not exist; `null` without a Worker. */

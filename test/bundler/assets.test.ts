@@ -186,6 +186,28 @@ test('asset rules that are too long fail by name before they are read', async ()
   );
 });
 
+test('a Pages project has the default headers of Pages, which its own rules replace', async () => {
+  const pages = wranglerProject(
+    { main: undefined, pages_build_output_dir: 'dist' },
+    { 'dist/index.html': '' },
+  );
+  const worker = { 'dist/index.html': '', 'dist/_worker.js': 'export default { fetch() {} };' };
+  const headers = async (files: Files) => (await worktrees.bundle(files)).bundle.assets?.rules?.headers;
+  const defaults = await headers(pages);
+  assert.match(defaults!, /^\/:cellar\*\n(.*\n)+https:\/\/\*\n(.*\n)+ {2}X-Content-Type-Options: nosniff\n$/);
+  assert.equal(await headers(worker), defaults);
+  const own = '/*\n\n\treferrer-policy : a\r\n  X-A: b\n  X-Content-Type-Options:\n  # Referrer-Policy: c';
+  assert.equal(
+    await headers({ ...worker, 'dist/_headers': own }),
+    `${defaults}${own.replace('\treferrer', '  ! referrer-policy\n\treferrer')}`,
+  );
+  const many = '/a\n  Referrer-Policy: a\n'.repeat(99);
+  assert.equal(await headers({ ...pages, 'dist/_headers': many }), many);
+  const large = `/*\n  X-A: ${'b'.repeat(256 * 1024 - 50)}`;
+  assert.equal(await headers({ ...pages, 'dist/_headers': large }), large);
+  assert.equal(await headers({ ...index, _headers: own }), own);
+});
+
 test('the routes of a Pages project are accepted or refused as Pages does, and the error names the rule', async () => {
   const routed = (routes: object) =>
     worktrees.bundle({

@@ -31,10 +31,18 @@ test('a Pages project answers by its functions, and at other paths by its files'
   assert.equal(await body('pages', '/'), '<h1>Pages</h1>');
   const about = await cellar.get('pages', '/about');
   assert.deepEqual([about.headers.get('x-about'), about.headers.get('x-middleware')], ['yes', null]);
+  const defaults = ({ headers }: { headers: Headers }) =>
+    ['referrer-policy', 'x-content-type-options', 'access-control-allow-origin'].map((name) =>
+      headers.get(name),
+    );
+  const policy = 'strict-origin-when-cross-origin';
+  assert.deepEqual(defaults(about), ['no-referrer', 'nosniff', null]);
+  assert.deepEqual(defaults(await cellar.get('pages', '/')), [policy, 'nosniff', null]);
   const old = await cellar.get('pages', '/old', { redirect: 'manual' });
   assert.deepEqual([old.status, old.headers.get('location')], [301, '/about']);
   const nowhere = await cellar.get('pages', '/nowhere');
   assert.deepEqual([nowhere.status, nowhere.text.trim()], [404, '<h1>Not here</h1>']);
+  assert.deepEqual(defaults(nowhere), [policy, 'nosniff', null]);
 });
 
 test('a Pages project in advanced mode runs the Worker and uses the routes that its build wrote', async () => {
