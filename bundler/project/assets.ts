@@ -1,6 +1,7 @@
 // Copies a project's static assets. workerd applies `_headers`, `_redirects` and `.assetsignore`.
 import { constants, copyFileSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { setContentTime } from '../content-time.ts';
 import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES, RULES_BYTES } from '../limits.ts';
 import type { AssetRules } from '../release.ts';
@@ -15,7 +16,7 @@ const TOOLS =
   /^(\.(?!well-known$|assetsignore$).*|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.yaml|yarn\.lock|bun\.lockb?|deno\.(jsonc?|lock)|[\w.-]+\.config\.([cm]?[jt]sx?|json)|[jt]sconfig.*\.json|(angular|lerna|nx|turbo|biome)\.jsonc?|Dockerfile|Makefile|functions)$/;
 
 /**
- * Copies the assets in `from` to `to`.
+ * Copies the assets in `from` to `to`. The copies have the modification times of `setContentTime`.
  * @param limitMb maximum MiB of the copy; a file counts once for each path that leads to it
  * @param isCopied whether to copy a file or a folder, by its path relative to `from`
  * @returns the number of files, and the number of HTML files among them
@@ -31,8 +32,12 @@ export function copyAssets(
 ): { files: number; pages: number } {
   const assets = listAssets(place, from, to, limitMb, isCopied);
   for (const { real, target, kind } of assets) {
-    if (kind === 'folder') mkdirSync(target);
-    else copyFileSync(real, target, constants.COPYFILE_FICLONE);
+    if (kind === 'folder') {
+      mkdirSync(target);
+      continue;
+    }
+    copyFileSync(real, target, constants.COPYFILE_FICLONE);
+    setContentTime(target);
   }
   const files = assets.filter(({ kind }) => kind === 'file');
   const pages = files.filter(({ target }) => /\.html?$/.test(target));

@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { dirname, extname, join } from 'node:path';
+import { setContentTime } from '../content-time.ts';
 import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES, RULES_BYTES } from '../limits.ts';
 import type { Assets } from '../release.ts';
@@ -233,6 +234,7 @@ function link(from: string, to: string): void {
     // EMLINK: the file has as many hard links as the file system allows.
     if ((error as NodeJS.ErrnoException).code !== 'EMLINK') throw error;
     copyFileSync(from, to);
+    setContentTime(to);
   }
 }
 

@@ -3,6 +3,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import blake3 from 'blake3-wasm';
+import { setContentTime } from '../../bundler/content-time.ts';
 import { BuildFailure } from '../../bundler/failure.ts';
 import {
   ACCOUNT_FILE,
@@ -101,6 +102,7 @@ export async function keepAssets(
     const beside = join(files, `${hash}.${newId()}`);
     // Synced to disk later, with the version that uses it.
     writeFileSync(beside, bytes);
+    setContentTime(beside);
     renameSync(beside, join(files, hash));
   }
   const here = new Set(readdirSync(files));

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import type { Files } from '../support/builds/projects.ts';
@@ -52,6 +53,24 @@ test('a built site is served whole, except local secrets', async () => {
     'index.html': 'the source',
   });
   assert.deepEqual(list(), ['assets/.hidden', 'assets/assets/node_modules/font.woff2', 'assets/index.html']);
+});
+
+test('the modification time of an asset only depends on its bytes', async () => {
+  const times = async (end: string) => {
+    const { out } = await worktrees.bundle({ ...index, 'a.bin': 'x'.repeat(100_000) + end });
+    return ['index.html', 'a.bin'].map(
+      (name) => statSync(join(out, 'assets', name), { bigint: true }).mtimeNs,
+    );
+  };
+  const [page, file] = await times('a');
+  assert.deepEqual(await times('a'), [page, file]);
+  const [samePage, changed] = await times('b');
+  assert.equal(samePage, page);
+  assert.notEqual(changed, file);
+  for (const time of [page!, file!, changed!]) {
+    assert.equal(time % 1_000_000_000n, 0n);
+    assert.ok(time > 0 && time < 2n ** 30n * 1_000_000_000n + 1_000_000_000n);
+  }
 });
 
 test('links inside the project are followed, and links out of it are refused', async () => {

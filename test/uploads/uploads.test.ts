@@ -1,6 +1,7 @@
 // Limits on uploads by accounts and strangers: how much is stored, and how much is read.
 import assert from 'node:assert/strict';
-import { existsSync, readdirSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -107,6 +108,24 @@ test('assets for an unknown session are refused before their body is read', asyn
   assert.equal(status, 400);
   assert.match(text, /not known here/);
   assert.deepEqual(readdirSync(folder).includes('incoming'), false);
+});
+
+test('the modification time of an uploaded asset only depends on its bytes', async (t) => {
+  const { uploads, folder, send } = await open(t);
+  const time = async (content: string) => {
+    const hash = createHash('sha256').update(content).digest('hex').slice(0, 32);
+    const manifest = JSON.stringify({ manifest: { '/a.txt': { hash, size: content.length } } });
+    const started = await send(manifest, (upload) => uploads.startAssets(upload, from('one/app'), 'sha256'));
+    const { session } = JSON.parse(started.text) as { session: string };
+    const body = JSON.stringify({ [hash]: Buffer.from(content).toString('base64') });
+    const { text } = await send(body, (upload) => uploads.keepAssets(upload, session));
+    assert.equal(text, 'true');
+    return statSync(join(folder, 'assets', session, 'files', hash)).mtimeMs;
+  };
+  const first = await time('a');
+  assert.equal(await time('a'), first);
+  assert.notEqual(await time('b'), first);
+  assert.equal(first % 1000, 0);
 });
 
 /** A body that never ends. */
