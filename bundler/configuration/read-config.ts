@@ -66,10 +66,13 @@ function withCall(folder: string, read: ReadConfig, call: DeployCall): ReadConfi
   const said = configOf(folder, call);
   return {
     ...read,
+    notes: [...read.notes, ...leftOutNotes(call)],
     config: {
       ...config,
       ...said,
       vars: { ...config.vars, ...call.vars },
+      define: { ...config.define, ...call.define },
+      alias: { ...config.alias, ...call.alias },
       ...(said.assets && { assets: { ...config.assets, ...said.assets } }),
     },
   };
@@ -102,19 +105,37 @@ function configOfCall(folder: string, call: DeployCall): ReadConfig {
     throw new BuildFailure(`"${call.script}" of package.json: there is no ${call.config}`);
   return {
     ...noConfig(folder),
-    notes: [`"${call.script}" of package.json says what is deployed`],
-    config: { ...EMPTY, ...configOf(folder, call), vars: call.vars },
+    notes: [`"${call.script}" of package.json says what is deployed`, ...leftOutNotes(call)],
+    config: {
+      ...EMPTY,
+      ...configOf(folder, call),
+      vars: call.vars,
+      define: call.define,
+      alias: call.alias,
+    },
   };
 }
 
-/** Returns the fields that a script's arguments set, except `vars`. */
+/** Returns a line for the deploy's log for each argument that is left out. */
+function leftOutNotes({ script, leftOut }: DeployCall): string[] {
+  return leftOut.map(
+    (argument) =>
+      `"${script}" of package.json: ${argument} is left out, because only a shell knows its value; set it in a Wrangler configuration`,
+  );
+}
+
+/** Returns the fields that a script's arguments set, except those that add to a file's: `vars`, `define` and `alias`. */
 function configOf(folder: string, call: DeployCall): Partial<WranglerConfig> {
-  const { main, assets, compatibilityDate, compatibilityFlags, minify } = call;
+  const { main, assets, compatibilityDate, compatibilityFlags, minify, tsconfig, jsxFactory, jsxFragment } =
+    call;
   return {
     ...(main !== null && { main: join(folder, main) }),
     ...(assets !== null && { assets: { directory: join(folder, assets) } }),
     ...(compatibilityDate !== null && { compatibility_date: compatibilityDate }),
     ...(compatibilityFlags.length > 0 && { compatibility_flags: compatibilityFlags }),
     ...(minify && { minify }),
+    ...(tsconfig !== null && { tsconfig: join(folder, tsconfig) }),
+    ...(jsxFactory !== null && { jsx_factory: jsxFactory }),
+    ...(jsxFragment !== null && { jsx_fragment: jsxFragment }),
   };
 }

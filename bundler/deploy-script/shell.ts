@@ -40,16 +40,17 @@ export function shellSteps(line: string): ShellStep[] {
 }
 
 /**
- * Returns the words of a command without quotes. Variables stay as they are written, except npm's own for the package
- * manager's program, which becomes `npm`.
+ * Returns the words of a command without quotes. Variables, and commands such as `$(date +%s)`, stay as they are written,
+ * except npm's own variable for the package manager's program, which becomes `npm`.
  */
 function shellWords(command: string): string[] {
-  return [...command.matchAll(/(?:"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])+/g)].map(([word]) =>
-    word
-      .replace(/"((?:\\.|[^"\\])*)"|'([^']*)'|\\(.)/g, (_, double, single, escaped) =>
-        double === undefined ? (single ?? escaped) : double.replace(/\\(["\\$`])/g, '$1'),
-      )
-      .replace(/^\$(?:npm_execpath|\{npm_execpath\})$/, 'npm'),
+  return [...command.matchAll(/(?:\$\([^)]*\)|`[^`]*`|"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])+/g)].map(
+    ([word]) =>
+      word
+        .replace(/"((?:\\.|[^"\\])*)"|'([^']*)'|\\(.)/g, (_, double, single, escaped) =>
+          double === undefined ? (single ?? escaped) : double.replace(/\\(["\\$`])/g, '$1'),
+        )
+        .replace(/^\$(?:npm_execpath|\{npm_execpath\})$/, 'npm'),
   );
 }
 

@@ -14,7 +14,14 @@ export interface DeployCall {
   compatibilityDate: string | null;
   compatibilityFlags: string[];
   minify: boolean;
+  tsconfig: string | null;
+  jsxFactory: string | null;
+  jsxFragment: string | null;
   vars: Record<string, string>;
+  define: Record<string, string>;
+  alias: Record<string, string>;
+  /** `--var`, `--define` and `--alias` whose values only a shell knows, such as `--var COMMIT:$COMMIT`. */
+  leftOut: string[];
 }
 
 /** Flags of `wrangler deploy` and `wrangler pages deploy` that take the next word as their value. */
@@ -54,6 +61,8 @@ export function readCall(script: string, isCertain: boolean, words: string[]): D
   // Ignores a value with a variable or a command in it, because only the shell knows the result.
   const known = (text: string | undefined) => (text === undefined || /[$`]/.test(text) ? null : text);
   const one = (...names: string[]) => known(names.flatMap((name) => flags.get(name) ?? [])[0]);
+  const pairs = (name: string) =>
+    Object.fromEntries((flags.get(name) ?? []).filter((text) => known(text) !== null).map(pairOf));
   const isOpenNext = OPEN_NEXT.test(words[0]!);
   return {
     script,
@@ -68,7 +77,15 @@ export function readCall(script: string, isCertain: boolean, words: string[]): D
       (name) => flags.get(name) ?? [],
     ),
     minify: flags.has('minify'),
-    vars: Object.fromEntries((flags.get('var') ?? []).filter(known).map(pairOf)),
+    tsconfig: one('tsconfig'),
+    jsxFactory: one('jsx-factory'),
+    jsxFragment: one('jsx-fragment'),
+    vars: pairs('var'),
+    define: pairs('define'),
+    alias: pairs('alias'),
+    leftOut: ['var', 'define', 'alias'].flatMap((name) =>
+      (flags.get(name) ?? []).filter((text) => known(text) === null).map((text) => `--${name} ${text}`),
+    ),
   };
 }
 

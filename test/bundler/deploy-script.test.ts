@@ -183,6 +183,27 @@ test('account commands and those after Wrangler are named and not run', () => {
   assert.equal(deployScript(scripts)?.before, null);
 });
 
+test('the deploy script gives variables, defines and aliases, except values that only a shell knows', () => {
+  const call = (line: string) => deployScript({ deploy: line })!.call;
+  const { main, vars, define, alias, tsconfig, jsxFactory, jsxFragment, leftOut } = call(
+    `wrangler deploy --define X:'"1:2"' --define COMMIT:$(git rev-parse HEAD) --alias=react:preact/compat src/index.ts` +
+      ' --var A:b --var "C:$C" --define D:`date +%s` --tsconfig tsconfig.build.json --jsx-factory h --jsx-fragment Fragment',
+  );
+  assert.deepEqual(
+    { main, vars, define, alias, tsconfig, jsxFactory, jsxFragment },
+    {
+      main: 'src/index.ts',
+      vars: { A: 'b' },
+      define: { X: '"1:2"' },
+      alias: { react: 'preact/compat' },
+      tsconfig: 'tsconfig.build.json',
+      jsxFactory: 'h',
+      jsxFragment: 'Fragment',
+    },
+  );
+  assert.deepEqual(leftOut, ['--var C:$C', '--define COMMIT:$(git rev-parse HEAD)', '--define D:`date +%s`']);
+});
+
 test('a script that calls itself is read once', () => {
   const scripts = { deploy: 'npm run again && wrangler deploy', again: 'npm run deploy' };
   assert.ok(deployScript(scripts));

@@ -196,6 +196,30 @@ test("the project's defines and aliases are applied", async () => {
   assert.equal(await answer(read('modules/index.js')), 'hello here');
 });
 
+test("the deploy script's defines, aliases and settings of JSX are applied, with and without a configuration", async () => {
+  const files = {
+    'index.jsx': `import { place } from "there"; const h = (tag) => tag;
+      export default { fetch: () => new Response([HELLO, NAME, place, <em />].join()) }`,
+    'here.js': 'export const place = "here"',
+    'package.json': JSON.stringify({
+      scripts: {
+        deploy: `wrangler deploy index.jsx --define NAME:'"Ada"' --define HELLO:'"hi"' --alias there:./here.js --jsx-factory h --var C:$C`,
+      },
+    }),
+  };
+  for (const all of [
+    files,
+    wranglerProject({ define: { NAME: '"Bob"' }, alias: { there: './no.js' } }, files),
+  ]) {
+    const { read, notes } = await worktrees.bundle(all);
+    assert.equal(await answer(read('modules/index.js')), 'hi,Ada,here,em');
+    assert.match(
+      String(notes),
+      /"deploy" of package\.json: --var C:\$C is left out, because only a shell knows/,
+    );
+  }
+});
+
 test('as in Wrangler, an alias replaces exactly its name, and starts at the project', async () => {
   const app = (alias: Record<string, string>, index: string, files: Files = {}) => {
     const written = wranglerProject({ alias }, { 'index.js': index, ...files });
