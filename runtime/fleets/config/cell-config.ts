@@ -35,7 +35,7 @@ import {
   serviceModules,
   serviceServices,
 } from './services.ts';
-import { siteBindings, siteOf, siteServices } from './site/site.ts';
+import { mainService, siteBindings, siteOf, siteServices } from './site/site.ts';
 import { storageBindings, storageServices } from './storage.ts';
 import {
   storeSecretBindingsOf,
@@ -165,11 +165,6 @@ export function alarmKeys(release: Release): string[] {
     ...(pipelinesOf(release).length > 0 ? [PIPELINE_KEY] : []),
   ];
   return triggers && usesQueues(triggers) ? [...keys, QUEUE_KEY] : keys;
-}
-
-/** Returns the name of the service that visitors' requests go to. */
-function mainService(release: Release): string {
-  return release.assets === null || siteOf(release) !== null ? 'app' : 'assets';
 }
 
 /** Returns the Worker that receives requests before the app, and adds the reload script to its pages. */

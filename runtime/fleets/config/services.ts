@@ -7,6 +7,7 @@ import { CALLING_HEADER, CF_HEADER, PROTO_HEADER } from '../../edge/http/head/se
 import type { OutsideBinding } from '../process/service-access.ts';
 import { SERVICE_DATE } from './bundled-services.ts';
 import { type CapnpValue, embed, type Fields, VOID } from './capnp.ts';
+import { mainService } from './site/site.ts';
 import { type CellModule, textOf } from './texts.ts';
 
 /** The RPC library for method calls between apps. Its file lies beside Cellar's entry module. */
@@ -64,7 +65,10 @@ export function serviceBindingsOf(release: Release): CapnpValue[] {
   const services = (release.services ?? []).map(({ binding, service, entrypoint, props }) => {
     if (service === CELLAR) return { name: binding, wrapped: { moduleName: CELLAR_MODULE.name } };
     if (service === null) {
-      const named = { name: 'app', ...(entrypoint && { entrypoint }), ...(props && { props: json(props) }) };
+      // Static files come first, as for visitors. Their service passes methods on to the Worker, but no props.
+      const isWhole = entrypoint === undefined && props === undefined;
+      const name = isWhole ? mainService(release) : 'app';
+      const named = { name, ...(entrypoint && { entrypoint }), ...(props && { props: json(props) }) };
       return { name: binding, service: named };
     }
     return { name: binding, service: { name: 'services', props: json({ index: numbers.get(binding)! }) } };

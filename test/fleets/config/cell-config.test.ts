@@ -11,7 +11,7 @@ import { eventually } from '../../support/processes.ts';
 import { temporaryDirectory } from '../../support/temporary.ts';
 
 const FULL = `
-import { DurableObject } from 'cloudflare:workers';
+import { DurableObject, WorkerEntrypoint } from 'cloudflare:workers';
 import { Buffer } from 'node:buffer';
 import note from './note.txt';
 import bytes from './bytes.bin';
@@ -27,9 +27,16 @@ export class Counter extends DurableObject {
   }
 }
 
-export default {
-  async fetch(request, env) {
+export default class extends WorkerEntrypoint {
+  greet(name) { return ['hello', name, this.ctx.props]; }
+  async fetch(request) {
+    const { env } = this;
     const { pathname } = new URL(request.url);
+    if (pathname === '/own') {
+      const own = [env.SELF, env.WITH_PROPS];
+      const answers = await Promise.all(own.map((self) => self.fetch('http://any/page')));
+      return Response.json([await Promise.all(answers.map((each) => each.text())), await Promise.all(own.map((self) => self.greet('you')))]);
+    }
     if (pathname === '/do') return Response.json(await env.COUNTER.getByName('one').add());
     if (pathname === '/d1') {
       await env.DB.exec('CREATE TABLE IF NOT EXISTS rows(x)');
@@ -47,8 +54,8 @@ export default {
     }
     if (pathname === '/asset') return env.FILES.fetch('http://assets/page.html');
     return new Response('worker ' + pathname, { status: 201 });
-  },
-};`;
+  }
+}`;
 
 /** WebAssembly: `(func (export "add") (param i32 i32) (result i32) local.get 0 local.get 1 i32.add)` */
 const ADD = Buffer.from(
@@ -72,6 +79,10 @@ function fullRelease(directory: string) {
     durableObjects: [{ binding: 'COUNTER', className: 'Counter' }],
     databases: [{ binding: 'DB', storageId: 'database1', migrations: [] }],
     namespaces: [{ binding: 'KV', storageId: 'namespace1' }],
+    services: [
+      { binding: 'SELF', service: null },
+      { binding: 'WITH_PROPS', service: null, props: { a: 1 } },
+    ],
     assets: {
       directory: 'assets',
       binding: 'FILES',
@@ -118,7 +129,7 @@ test('every binding of a release works, and its storage survives the process and
     assert.equal(await get('/do'), round);
     assert.deepEqual(await get('/d1'), Array(round).fill({ x: 'é' }));
     assert.equal(await get('/kv'), 100_000);
-    const names = ['COUNTER', 'DB', 'FILES', 'FLAG', 'KV', 'LIST', 'TEXT'];
+    const names = ['COUNTER', 'DB', 'FILES', 'FLAG', 'KV', 'LIST', 'SELF', 'TEXT', 'WITH_PROPS'];
     assert.deepEqual(await get('/vars'), ['a "text"\n', [1, { a: null }], false, names]);
     assert.deepEqual(await get('/modules'), ['a note', 255, 5, [1], 'common', '61']);
     assert.deepEqual(await cell.stop(), {
@@ -144,6 +155,13 @@ test('assets are served beside the Worker, with their headers, redirects and wor
   assert.equal((await get('/first/page')).text, 'worker /first/page');
   assert.deepEqual([(await get('/other')).status, (await get('/other')).text], [201, 'worker /other']);
   assert.equal((await get('/asset')).text, '<p>page</p>');
+  assert.deepEqual(JSON.parse((await get('/own')).text), [
+    ['<p>page</p>', 'worker /page'],
+    [
+      ['hello', 'you', {}],
+      ['hello', 'you', { a: 1 }],
+    ],
+  ]);
 });
 
 test('a site without a Worker serves pages, a 404 page, or one page for every path', async (t) => {

@@ -15,6 +15,11 @@ export function siteOf({ assets }: Pick<Release, 'assets'>): (Assets & { siteMan
   return assets?.siteManifest === undefined ? null : { ...assets, siteManifest: assets.siteManifest };
 }
 
+/** Returns the name of the service that takes requests for the app: its static files come before its Worker. */
+export function mainService(release: Pick<Release, 'assets'>): string {
+  return release.assets === null || siteOf(release) !== null ? 'app' : 'assets';
+}
+
 export function siteBindings(release: Release): CapnpValue[] {
   return siteOf(release) === null ? [] : [{ name: SITE_NAMESPACE, kvNamespace: SERVICE }];
 }
