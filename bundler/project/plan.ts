@@ -21,6 +21,7 @@ import type { PageFolders } from './pages.ts';
 import { insidePath, packageOf } from './path-containment.ts';
 import { type Place, placeOf } from './place.ts';
 import {
+  type DevManager,
   findProject,
   hasConfig,
   misnamedConfiguration,
@@ -55,6 +56,8 @@ export interface Plan {
   mayNeedNoPackages: boolean;
   /** As package.json names it, such as `pnpm@10.1.0`. */
   packageManager: string | null;
+  /** As package.json names it in `devEngines`; `null`: it does not. */
+  devManager: DevManager | null;
   lockFiles: LockFile[];
   /** Why the next build cannot reuse this install; `null` when it can. */
   installAnew: string | null;
@@ -158,6 +161,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
       !WRITING_SCRIPTS.some((name) => name in manifest.scripts) &&
       !functions,
     packageManager: (above ?? manifest)?.packageManager ?? null,
+    devManager: (above ?? manifest)?.devManager ?? null,
     lockFiles: findLockFiles(place.root, installed),
     installAnew: whyInstallAnew(place.root, manifests),
     hasConfig: project?.kind === 'wrangler',

@@ -26,6 +26,8 @@ const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
 /** A command that runs a program of the project in Node, with or without variables before it. */
 const NODE_COMMAND = /^(?:\w+=\S*\s+)*(?:node|nodemon|tsx|ts-node)\s/;
 const DEPENDENCIES = ['dependencies', 'devDependencies', 'optionalDependencies'];
+/** The package managers that a build can use. */
+const MANAGERS = ['npm', 'pnpm', 'yarn', 'bun'] as const;
 /** Maximum folders in a message. */
 const FOLDERS_NAMED = 20;
 const ENTRY_FILES = ['index.ts', 'index.js'];
@@ -63,11 +65,18 @@ const NO_PACKAGE: PackageJson = {
   main: null,
   scripts: {},
   packageManager: null,
+  devManager: null,
   hasDependencies: false,
   isForDevelopment: false,
   workspaces: [],
   dependencies: [],
 };
+
+/** A package manager as `devEngines.packageManager` names it. `range` of versions, such as `^11.0.0`; `null`: any. */
+export interface DevManager {
+  name: (typeof MANAGERS)[number];
+  range: string | null;
+}
 
 /** The parts of `package.json` that a build uses. */
 export interface PackageJson {
@@ -76,6 +85,8 @@ export interface PackageJson {
   scripts: Record<string, string>;
   /** As written, such as `pnpm@10.1.0`. */
   packageManager: string | null;
+  /** The first package manager in `devEngines.packageManager` that a build can use; `null`: none. */
+  devManager: DevManager | null;
   hasDependencies: boolean;
   /** Whether the project has `devDependencies`, and neither other dependencies nor workspaces. */
   isForDevelopment: boolean;
@@ -326,6 +337,7 @@ export function readPackageJson(root: string, name = 'package.json'): PackageJso
       entriesOf('scripts').filter(([, script]) => typeof script === 'string'),
     ) as Record<string, string>,
     packageManager: typeof json.packageManager === 'string' ? json.packageManager : null,
+    devManager: devManagerOf(json.devEngines),
     workspaces: workspacesOf(json.workspaces),
     hasDependencies: [...DEPENDENCIES, 'workspaces'].some((key) => entriesOf(key).length > 0),
     isForDevelopment: [...DEPENDENCIES, 'workspaces'].every(
@@ -333,6 +345,16 @@ export function readPackageJson(root: string, name = 'package.json'): PackageJso
     ),
     dependencies: DEPENDENCIES.flatMap(entriesOf).map(([name, version]) => [name, String(version)]),
   };
+}
+
+/** Reads `devEngines.packageManager`: an object, or a list of objects. */
+function devManagerOf(devEngines: unknown): DevManager | null {
+  const named = [(devEngines as { packageManager?: unknown } | null | undefined)?.packageManager].flat();
+  for (const each of named as ({ name?: unknown; version?: unknown } | null | undefined)[]) {
+    const name = MANAGERS.find((manager) => manager === each?.name);
+    if (name !== undefined) return { name, range: typeof each?.version === 'string' ? each.version : null };
+  }
+  return null;
 }
 
 /** Reads `workspaces`: a list, or Yarn's object with the list `packages`. */

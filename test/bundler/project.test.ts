@@ -71,6 +71,7 @@ test('package.json determines what to install and run', () => {
     main: null,
     scripts: { build: 'vite build' },
     packageManager: null,
+    devManager: null,
     hasDependencies: true,
     isForDevelopment: true,
     workspaces: [],
@@ -78,6 +79,15 @@ test('package.json determines what to install and run', () => {
   });
   assert.equal(read('{"dependencies": {}}')?.hasDependencies, false);
   assert.equal(read('{"packageManager": "pnpm@10.1.0"}')?.packageManager, 'pnpm@10.1.0');
+  const devManager = (named: unknown) => read(JSON.stringify({ devEngines: named }))?.devManager;
+  const pnpm = { name: 'pnpm', version: '^11.0.0', onFail: 'download' };
+  assert.deepEqual(devManager({ packageManager: pnpm }), { name: 'pnpm', range: '^11.0.0' });
+  assert.deepEqual(devManager({ packageManager: [{ name: 'vlt' }, { name: 'yarn' }] }), {
+    name: 'yarn',
+    range: null,
+  });
+  for (const other of [null, 'pnpm', {}, { packageManager: null }, { packageManager: [null, 'pnpm'] }])
+    assert.equal(devManager(other), null);
   assert.throws(() => read('{'), /^BuildFailure: package\.json is not valid JSON/);
   assert.throws(() => read('[]'), /^BuildFailure: package\.json must hold an object/);
   assert.throws(

@@ -2,15 +2,16 @@
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { LOCK_FILES } from '../../../bundler/project/lock-files.ts';
 import type { Plan } from '../../../bundler/project/plan.ts';
+import type { DevManager } from '../../../bundler/project/project.ts';
 import { findProgram } from '../../processes/programs.ts';
 import { cacheDirectories } from './cache.ts';
 
-type Name = 'npm' | 'pnpm' | 'yarn' | 'bun';
+type Name = DevManager['name'];
 
 /** A project's package manager, and its commands for the project. */
 export interface PackageManager {
   name: Name;
-  /** Exact version; `null`: npm, as installed on this machine. */
+  /** Exact version, or the range that `devEngines` names; `null`: npm, as installed on this machine. */
   version: string | null;
   /** `null`: none, so versions may differ with every build. */
   lockFile: string | null;
@@ -31,19 +32,27 @@ const PNPM_BY_FORMAT: Record<string, string> = { 5: '7.33.7', 6: '8.15.9', 9: '1
 const YARN_CLASSIC = '1.22.22';
 const YARN_MODERN = '4.18.1';
 const BUN = '1.4.5';
+/**
+ * Fetches the program `$1` of the package `$0`, and runs it with the other arguments. npm starts outside the project: there
+ * it would refuse another package manager, or another Node, in `devEngines`. It still reads the project's registry. The
+ * program's directory comes first in PATH, for scripts that call it.
+ */
+const FETCH_AND_RUN = `program=$(
+  cd / && npm_config_globalconfig="$OLDPWD/.npmrc" npm exec --yes --package="$0" -c "command -v $1"
+) && shift && PATH=\${program%/*}:$PATH exec "$program" "$@"`;
 
 /**
- * Returns the package manager of a planned project: the one that package.json's `packageManager` names, else the first lock
- * file's, else npm. npm is this machine's; the others come from npm's registry, in the version that the project names
- * or its lock file needs.
+ * Returns the package manager of a planned project: the one that package.json's `packageManager` names, else that of
+ * `devEngines`, else the first lock file's, else npm. npm is this machine's; the others come from npm's registry, in the
+ * version that the project names or its lock file needs.
  * @param cache the app's cache directory
  * @throws {BuildFailure} when it is npm and not installed, the name is invalid, or no version is known for the lock file
  */
 export function packageManager(
-  plan: Pick<Plan, 'packageManager' | 'lockFiles'>,
+  plan: Pick<Plan, 'packageManager' | 'devManager' | 'lockFiles'>,
   cache: string,
 ): PackageManager {
-  const named = namedManager(plan.packageManager);
+  const named = namedManager(plan.packageManager) ?? plan.devManager;
   const used = plan.lockFiles.find((file) => named === null || LOCK_FILES[file.name] === named.name);
   const lockFile = used?.name ?? null;
   const name = named?.name ?? (used === undefined ? 'npm' : LOCK_FILES[used.name]);
@@ -63,13 +72,13 @@ export function packageManager(
       add: ['npm', 'install', '--no-save', '--legacy-peer-deps'],
     };
   }
-  const version = named?.version ?? neededVersion(name, used?.head ?? '');
+  const version = named?.range ?? neededVersion(name, used?.head ?? '');
   const commands = fetchedCommands(name, version, lockFile, cache);
   return { name, version, lockFile, unusedLockFiles, ...commands };
 }
 
 /** Parses `pnpm@10.1.0+sha512.…`. */
-function namedManager(text: string | null): { name: Name; version: string } | null {
+function namedManager(text: string | null): DevManager | null {
   if (text === null) return null;
   const [, name, version] = /^(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)(?:\+.*)?$/.exec(text) ?? [];
   if (name === undefined) {
@@ -77,7 +86,7 @@ function namedManager(text: string | null): { name: Name; version: string } | nu
       `package.json: "packageManager" must be npm, pnpm, yarn or bun with an exact version, such as "pnpm@10.1.0", not "${text}"`,
     );
   }
-  return { name: name as Name, version: version! };
+  return { name: name as Name, range: version! };
 }
 
 function npmInstall(lockFile: string | null): string[] {
@@ -93,10 +102,9 @@ function fetchedCommands(
   lockFile: string | null,
   cache: string,
 ): Pick<PackageManager, 'call' | 'install' | 'build' | 'add'> {
-  const isClassic = version.startsWith('1.');
+  const isClassic = /^\D*1\b/.test(version);
   const source = name === 'yarn' && !isClassic ? '@yarnpkg/cli-dist' : name;
-  // Not `--package`: calls of npx in the project's scripts would inherit it.
-  const call = ['npm', 'exec', '--yes', '--', `${source}@${version}`];
+  const call = ['sh', '-c', FETCH_AND_RUN, `${source}@${version}`, name];
   // Every pnpm command accepts the option in this form. With another store, pnpm would refuse the installed packages.
   if (name === 'pnpm') call.push(`--config.store-dir=${cacheDirectories(cache).pnpm}`);
   const build = [...call, 'run', 'build'];

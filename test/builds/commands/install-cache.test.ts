@@ -124,7 +124,10 @@ test('a restored install does not follow links out of its directory', async (t) 
 test('an install that wrote more than packages is not cached', async (t) => {
   const place = realpathSync(temporaryDirectory(t));
   const directories = makeDirectories(join(place, 'scratch'), join(place, 'cache'));
-  const manager = packageManager({ packageManager: null, lockFiles: [] }, directories.cache);
+  const manager = packageManager(
+    { packageManager: null, devManager: null, lockFiles: [] },
+    directories.cache,
+  );
   const facts = { digest: 'x', environment: {}, manager, npm: process.execPath };
   const installed = async (path: string) => {
     const kept = new InstallCache(directories, null, facts);

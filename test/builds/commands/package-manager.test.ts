@@ -17,11 +17,9 @@ after(() => {
 function choose(files: Files) {
   const project = mkdtempSync(join(directory.path, 'project-'));
   writeFiles(project, files);
-  const packageName = readPackageJson(project)?.packageManager ?? null;
-  return packageManager(
-    { packageManager: packageName, lockFiles: findLockFiles(project, project) },
-    '/cache',
-  );
+  const { packageManager: named = null, devManager = null } = readPackageJson(project) ?? {};
+  const lockFiles = findLockFiles(project, project);
+  return packageManager({ packageManager: named, devManager, lockFiles }, '/cache');
 }
 
 /** Returns the package manager of a project, its version and its lock file, in one line. */
@@ -43,6 +41,16 @@ test('package.json names the package manager, else the lock file does, else it i
   assert.equal(chosen({ 'bun.lock': '{}' }), 'bun 1.4.5 bun.lock');
   assert.equal(chosen(named('bun@1.2.0')), 'bun 1.2.0 null');
   assert.equal(chosen(named('yarn@3.2.1')), 'yarn 3.2.1 null');
+  const dev = (packageManager: object, more: object = {}) => ({
+    'package.json': JSON.stringify({ devEngines: { packageManager }, ...more }),
+  });
+  assert.equal(chosen(dev({ name: 'pnpm', version: '^11.0.0' })), 'pnpm ^11.0.0 null');
+  assert.equal(chosen({ ...both, ...dev({ name: 'pnpm' }) }), 'pnpm 8.15.9 pnpm-lock.yaml');
+  assert.equal(chosen(dev({ name: 'npm', version: '^10' })), 'npm null null');
+  assert.equal(
+    chosen(dev({ name: 'pnpm', version: '^9' }, { packageManager: 'pnpm@9.1.2' })),
+    'pnpm 9.1.2 null',
+  );
   assert.throws(
     () => choose(named('pnpm@https://example.com/x.tgz')),
     /must be npm, pnpm, yarn or bun with an exact/,
@@ -79,8 +87,8 @@ test('a lock file is installed exactly, with development dependencies whatever N
   ]);
   assert.deepEqual(choose({}).install.slice(0, 3), ['npm', 'install', '--include=dev']);
   assert.deepEqual(choose({ 'pnpm-lock.yaml': '' }).install.slice(3), [
-    '--',
     'pnpm@10.34.8',
+    'pnpm',
     '--config.store-dir=/cache/pnpm',
     'install',
     '--frozen-lockfile',
@@ -89,17 +97,18 @@ test('a lock file is installed exactly, with development dependencies whatever N
 });
 
 test('a package is added by the package manager of the project, whatever lock files there are', () => {
-  const last = (files: Files) => choose(files).add.filter((word) => !/^(npm|exec|--yes|--)$/.test(word));
-  assert.deepEqual(last({}), ['install', '--no-save', '--legacy-peer-deps']);
+  const last = (files: Files) => choose(files).add.filter((word) => !/^(?:sh$|-c$|program=)/.test(word));
+  assert.deepEqual(last({}), ['npm', 'install', '--no-save', '--legacy-peer-deps']);
   const named = { 'package.json': '{"packageManager": "pnpm@10.1.0"}', 'package-lock.json': '{}' };
   assert.deepEqual(last(named), [
     'pnpm@10.1.0',
+    'pnpm',
     '--config.store-dir=/cache/pnpm',
     'add',
     '--save-dev',
     '--ignore-workspace-root-check',
   ]);
-  assert.deepEqual(last({ 'yarn.lock': '' }), ['yarn@1.22.22', 'add', '--dev']);
+  assert.deepEqual(last({ 'yarn.lock': '' }), ['yarn@1.22.22', 'yarn', 'add', '--dev']);
 });
 
 test('unused lock files are named unless package.json names the package manager', async () => {
@@ -111,11 +120,6 @@ test('unused lock files are named unless package.json names the package manager'
 });
 
 const WORKER = "import { Hono } from 'hono';\nexport default new Hono();\n";
-const MANIFEST = {
-  dependencies: { hono: '4.13.19' },
-  // A build may run other programs of the registry with npx.
-  scripts: { build: 'echo built by $npm_config_user_agent && npx --yes semver@7.7.3 -r 2.x 1.0.0 2.3.4' },
-};
 
 for (const [manager, version] of [
   ['pnpm', '10.34.8'],
@@ -126,10 +130,17 @@ for (const [manager, version] of [
   test(`${manager} ${version} installs and builds with the registry and the app's own cache`, async () => {
     // A build may add packages for itself.
     const add = `${manager} add ${manager === 'pnpm' ? '--save-dev' : '--dev'} semver@7.7.3`;
-    const scripts = { build: `${MANIFEST.scripts.build} && ${add} && echo added` };
-    const manifest = JSON.stringify({ ...MANIFEST, scripts, packageManager: `${manager}@${version}` });
+    // A build may run other programs of the registry. npx refuses a project that names another package manager in `devEngines`.
+    const other = `${manager === 'pnpm' ? 'pnpm dlx' : 'npx --yes'} semver@7.7.3 -r 2.x 1.0.0 2.3.4`;
+    const manifest = {
+      dependencies: { hono: '4.13.19' },
+      scripts: { build: `echo built by $npm_config_user_agent && ${other} && ${add} && echo added` },
+      ...(manager === 'pnpm'
+        ? { devEngines: { packageManager: { name: manager, version, onFail: 'download' } } }
+        : { packageManager: `${manager}@${version}` }),
+    };
     const { input, lines, result } = await buildCommit(directory.path, {
-      'package.json': manifest,
+      'package.json': JSON.stringify(manifest),
       'index.js': WORKER,
     });
     await result.catch((error: unknown) => assert.fail(`${error}\n${lines.join('\n')}`));

@@ -124,6 +124,7 @@ test('a plan lists the commands to run before anything has run', async () => {
     hasDependencies: true,
     mayNeedNoPackages: false,
     packageManager: 'pnpm@10.1.0',
+    devManager: null,
     installAnew: null,
     hasConfig: false,
     isPages: false,
