@@ -3,6 +3,7 @@ import { type AccountRow, findAccount, listAccounts } from '../../sqlite/control
 import { accountOf } from '../access.ts';
 import type { Context } from '../context.ts';
 import { type CallContext, call, wholeList } from './call.ts';
+import { CloudflareError, CODES } from './codes.ts';
 
 /** Maximum accounts in a list. */
 const ACCOUNTS_LIMIT = 200;
@@ -52,6 +53,21 @@ export const accountCalls = [
       ),
   }),
 ];
+
+/**
+ * Checks that the account that a call names is the caller's own. The runner token may use any account.
+ * @throws {CloudflareError} for another account, or one that does not exist
+ */
+export async function requireAccount({ actor, reads }: Context, account: string): Promise<void> {
+  const isOwn =
+    actor.kind === 'account' ? actor.id === account : (await findAccount(reads, account)) !== null;
+  if (isOwn) return;
+  const known =
+    actor.kind === 'account'
+      ? `The token belongs to the account ${actor.id}, not to ${account}: set CLOUDFLARE_ACCOUNT_ID, or account_id, to ${actor.id}, or leave both out.`
+      : `There is no account ${account}; \`wrangler whoami\` lists them.`;
+  throw new CloudflareError(403, CODES.AUTHENTICATION, known);
+}
 
 /** Returns the caller's account; for the runner token, up to `ACCOUNTS_LIMIT` accounts. */
 async function accountsOf({ actor, reads }: Context): Promise<AccountRow[]> {

@@ -3,6 +3,9 @@ import { CodedError } from '../contract/coded-error.ts';
 import type { ErrorCode } from '../contract/errors.ts';
 import { Problem } from '../problem.ts';
 import { QueryFailed } from '../services/storage/sql.ts';
+import { whyUnanswered } from './unanswered.ts';
+
+const DOCS = 'docs/wrangler-calls.md lists the calls that it answers';
 
 export const CODES = {
   /** The token is missing or wrong, is of another account, or lacks the right. */
@@ -39,6 +42,13 @@ export type Code = (typeof CODES)[keyof typeof CODES];
 
 /** An error in Cloudflare's format. */
 export class CloudflareError extends CodedError<Code> {}
+
+/** Returns the error for a call that is not supported, with the reason. */
+export function unsupported(method: string, path: string): CloudflareError {
+  const why = whyUnanswered(method, path) ?? DOCS;
+  const message = `Cellar does not support the call ${method} ${path}: ${why}.`;
+  return new CloudflareError(404, CODES.ROUTE_NOT_FOUND, message);
+}
 
 const codeOf: Partial<Record<ErrorCode, Code>> = {
   unauthorized: CODES.AUTHENTICATION,

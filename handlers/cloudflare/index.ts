@@ -1,7 +1,6 @@
 // The calls of Cloudflare's API that Wrangler makes, implemented with our own services. docs/wrangler-calls.md lists them.
 
 import { type AppRow, findAppBySlug } from '../../sqlite/control/apps/apps.ts';
-import { findAccount } from '../../sqlite/control/people/accounts.ts';
 import type { Actor } from '../access.ts';
 import { authenticate, authorize, keyOf } from '../access.ts';
 import { audited, detailsOf, isAudited, type Target } from '../audit.ts';
@@ -14,9 +13,9 @@ import { requireDataDestination } from '../transports/destination.ts';
 import { failure } from '../transports/failure.ts';
 import { holdBody, holderOf } from '../transports/large-bodies.ts';
 import { invalidInput } from '../transports/validate.ts';
-import { accountCalls } from './accounts.ts';
+import { accountCalls, requireAccount } from './accounts.ts';
 import { type Call, type CallContext, Page } from './call.ts';
-import { asCloudflareError, CloudflareError, CODES } from './codes.ts';
+import { asCloudflareError, CloudflareError, CODES, unsupported } from './codes.ts';
 import { requireSlug } from './names.ts';
 import { analyticsEngineCalls } from './storage/analytics-engine.ts';
 import { databaseCalls } from './storage/d1.ts';
@@ -27,7 +26,6 @@ import { bucketCalls } from './storage/r2.ts';
 import { secretsStoreCalls } from './storage/secrets-store.ts';
 import { vectorizeCalls } from './storage/vectorize.ts';
 import { workflowCalls } from './storage/workflows.ts';
-import { whyUnanswered } from './unanswered.ts';
 import { assetCalls } from './workers/assets.ts';
 import { dispatchCalls, slugInNamespace } from './workers/dispatch.ts';
 import { referenceCalls } from './workers/references.ts';
@@ -38,7 +36,6 @@ import { tailCalls } from './workers/tails.ts';
 import { versionCalls } from './workers/versions.ts';
 
 const BASE = '/client/v4';
-const DOCS = 'docs/wrangler-calls.md lists the calls that it answers';
 
 export const calls: readonly Call[] = [
   ...accountCalls,
@@ -86,9 +83,7 @@ async function answer(request: Request, context: RequestContext): Promise<Respon
   const found = routes.find(({ call, pattern }) => call.method === request.method && pattern.test(path));
   if (found === undefined) {
     await authenticate(request, context);
-    const why = whyUnanswered(request.method, path) ?? DOCS;
-    const message = `Cellar does not support the call ${request.method} ${path}: ${why}.`;
-    throw new CloudflareError(404, CODES.ROUTE_NOT_FOUND, message);
+    throw unsupported(request.method, path);
   }
   const { call, pattern } = found;
   const words = decoded(pattern.exec(path)!.groups ?? {});
@@ -147,18 +142,6 @@ function logged(
       note: (more) => Object.assign(details, detailsOf(more)),
     }),
   );
-}
-
-/** Checks that the account in the path is the caller's own. The runner token may use any account. */
-async function requireAccount({ actor, reads }: Context, account: string): Promise<void> {
-  const isOwn =
-    actor.kind === 'account' ? actor.id === account : (await findAccount(reads, account)) !== null;
-  if (isOwn) return;
-  const known =
-    actor.kind === 'account'
-      ? `The token belongs to the account ${actor.id}, not to ${account}: set CLOUDFLARE_ACCOUNT_ID, or account_id, to ${actor.id}, or leave both out.`
-      : `There is no account ${account}; \`wrangler whoami\` lists them.`;
-  throw new CloudflareError(403, CODES.AUTHENTICATION, known);
 }
 
 async function appOf(

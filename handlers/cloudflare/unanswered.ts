@@ -214,7 +214,7 @@ export const unanswered: readonly { method?: string; path: string; what: string;
   },
   {
     path: '/graphql',
-    what: 'analytics',
+    what: 'analytics, except the size of a bucket',
     why: "`cellar stats` and the control UI show an app's metrics",
   },
 ];

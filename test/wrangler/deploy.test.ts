@@ -460,6 +460,8 @@ test('keys, objects, secrets and queues', async () => {
   assert.deepEqual(JSON.parse((await cellar.get('everything', '/described')).text), described);
   assert.match(await wrangler('r2', 'object', 'get', 'files/dir/a.txt', '--pipe', '--remote'), /third/);
   assert.deepEqual((await all()).files, ['dir/a.txt']);
+  const info = JSON.parse(await wrangler('r2', 'bucket', 'info', 'files', '--json'));
+  assert.deepEqual([info.object_count, info.bucket_size], ['1', '72 B']);
   await wrangler('secret', 'delete', 'SECRET');
   assert.deepEqual(JSON.parse(await wrangler('secret', 'list')), []);
   assert.match(await wrangler('queues', 'info', 'jobs'), /worker:everything/);

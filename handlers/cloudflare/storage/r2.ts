@@ -4,12 +4,18 @@ import * as z from 'zod';
 import { operationsByName } from '../../contract/index.ts';
 import { putObjectBody } from '../../services/storage/buckets.ts';
 import { invoke } from '../../transports/invoke.ts';
+import { requireAccount } from '../accounts.ts';
 import { type CallContext, call, run } from '../call.ts';
-import { CODES, withCodes } from '../codes.ts';
+import { CODES, unsupported, withCodes } from '../codes.ts';
 import { findKept, type Kept, keptOf, nameOfNew } from './kept.ts';
 
 const BUCKETS = '/accounts/:account/r2/buckets';
 const OBJECT = `${BUCKETS}/:bucket/objects/:key+`;
+/** The query of `wrangler r2 bucket info`. */
+const Metrics = z.object({
+  operationName: z.literal('getR2StorageMetrics'),
+  variables: z.object({ accountTag: z.string(), filter: z.object({ bucketName: z.string() }) }),
+});
 /** Cloudflare's error code for a missing object, by our own. */
 const NO_OBJECT = { storage_not_found: CODES.SCRIPT_NOT_FOUND } as const;
 
@@ -32,6 +38,23 @@ export const bucketCalls = [
     path: `${BUCKETS}/:bucket`,
     as: 'storage.overview',
     answer: async (context) => shown(await findKept(context, 'buckets', context.words.bucket!)),
+  }),
+  call({
+    method: 'POST',
+    path: '/graphql',
+    as: 'storage.overview',
+    body: z.unknown(),
+    answer: async (context, body) => {
+      const { data: asked } = Metrics.safeParse(body);
+      if (asked === undefined) throw unsupported('POST', '/graphql');
+      const { accountTag, filter } = asked.variables;
+      await requireAccount(context, accountTag);
+      const { app, id } = await findKept({ ...context, account: accountTag }, 'buckets', filter.bucketName);
+      const buckets = await context.host.call('GET /apps/:id/buckets', { id: app.id });
+      const { objects = 0, bytes = 0 } = buckets.find(({ bucket }) => bucket === id) ?? {};
+      const max = { objectCount: objects, payloadSize: bytes, metadataSize: 0 };
+      return Response.json({ data: { viewer: { accounts: [{ r2StorageAdaptiveGroups: [{ max }] }] } } });
+    },
   }),
   call({
     method: 'GET',

@@ -180,3 +180,23 @@ test('the audit log has the app of the storage that a call changes, or may not c
     false,
   ]);
 });
+
+test('the size of a bucket is read by GraphQL with the role push; other queries are refused', async () => {
+  const size = async (role: string, of: string, operationName = 'getR2StorageMetrics') => {
+    const { key } = people.find((person) => person.role === role)!;
+    const { account } = people.find((person) => person.role === of)!;
+    const variables = { accountTag: account, filter: { bucketName: 'hidden-bucket' } };
+    const { status, body } = await control.fetch('POST', '/client/v4/graphql', {
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ operationName, query: '', variables }),
+    });
+    return status === 200 ? body.data.viewer.accounts[0].r2StorageAdaptiveGroups[0].max : status;
+  };
+  const known = { objectCount: 2, payloadSize: 30, metadataSize: 0 };
+  assert.deepEqual(await size('owner', 'owner'), known);
+  assert.deepEqual(await size('push', 'push'), known);
+  assert.equal(await size('view', 'view'), 403);
+  assert.equal(await size('none', 'none'), 404);
+  assert.equal(await size('push', 'owner'), 403);
+  assert.equal(await size('owner', 'owner', 'getD1Metrics'), 404);
+});

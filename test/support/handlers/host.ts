@@ -142,7 +142,15 @@ export class TestHost {
         200,
         (JSON.parse(body) as string[]).map((app_id) => ({ app_id, ...this.kept })),
       );
-    else if (part === 'release' && this.release !== null) send(200, this.release);
+    else if (part === 'buckets' && this.kept !== null) {
+      const sized = this.kept.buckets.map(({ id, binding }) => ({
+        bucket: id,
+        binding,
+        objects: 2,
+        bytes: 30,
+      }));
+      send(200, sized);
+    } else if (part === 'release' && this.release !== null) send(200, this.release);
     else if (first !== 'apps') send(404, { code: 'route_not_found' });
     else if (id === undefined) {
       const items = [...this.wanted.keys()].map((app) => this.observed(app));
