@@ -332,6 +332,16 @@ test("a package that replaces Node's modules for browsers keeps its replacements
   assert.match(current, /node:path/);
 });
 
+test('a Worker may export classes only', async () => {
+  const { bundle } = await worktrees.bundle(
+    wranglerProject(
+      { durable_objects: { bindings: [{ name: 'ROOMS', class_name: 'Room' }] } },
+      { 'index.js': 'export class Room {}' },
+    ),
+  );
+  assert.deepEqual(bundle.exports, ['Room']);
+});
+
 test('a script without a request handler and a Python Worker are refused with advice', async () => {
   const script = { 'index.js': 'addEventListener("error", (event) => console.log(event))' };
   await assert.rejects(worktrees.bundle(script), /^BuildFailure: index\.js has no default export/);

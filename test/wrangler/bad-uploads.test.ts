@@ -77,7 +77,7 @@ test('an upload that cannot run gets the reason, and no app is made', async () =
   assert.match(await fault('broken', form(main)), /main module is "index.js", and there is no such module/);
   assert.match(await fault('broken', 'no form'), /multipart/);
   assert.match(await fault('broken', form({}, {})), /neither a Worker nor assets/);
-  assert.match(await fault('broken', form(main, { 'index.js': 'export const a = 1;' })), /no default export/);
+  assert.match(await fault('broken', form(main, { 'index.js': 'const a = 1;' })), /no default export/);
   assert.match(await fault('broken', form(main, { '../index.js': WORKER })), /is not a module name/);
   const inherit = { ...main, bindings: [{ type: 'inherit', name: 'SECRET' }] };
   assert.match(await fault('broken', form(inherit, { 'index.js': WORKER })), /inherits the binding SECRET/);

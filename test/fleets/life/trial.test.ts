@@ -157,6 +157,7 @@ test('a Worker that nothing would call fails the trial, which names its file and
     ['export default "text"', 'is not an object with handlers'],
     ['export default null', 'is not an object with handlers'],
     ['export default Promise.resolve({ fetch() {} })', 'has no handler, so'],
+    ['export function helper() {} export class Plain {}', 'is missing, and no exported class extends'],
   ];
   for (const [i, [code, why]] of useless.entries()) {
     const worker = { ...entry('app.js'), main: 'src/index.ts' };
@@ -179,6 +180,8 @@ test('a Worker without fetch() passes its trial with a note if something else of
     [`${IMPORT} class Base extends WorkerEntrypoint { add() {} } export default class extends Base {}`],
     ['export default {}; export class Room {}', { classes }],
     [`${IMPORT} export default {}; export class Other extends DurableObject {}`],
+    ['export class Room {}', { classes, exports: ['Room'] }],
+    [`${IMPORT} export class Other extends WorkerEntrypoint {}`, { exports: ['Other'] }],
     ['export default {}; export const admin = { fetch() {} }'],
     [`${IMPORT} export default class Room extends DurableObject {}; export { Room }`, { classes }],
   ];

@@ -53,6 +53,8 @@ function isCalled([name, value]) {
 
 /** Returns why no event would ever call the default export. */
 function whyUseless() {
+  if (main === undefined)
+    return `the default export is missing, and no exported class extends DurableObject, WorkerEntrypoint or WorkflowEntrypoint: ${ADVICE}`;
   if (typeof main === 'function') {
     const what = /^class\b/.test(Function.prototype.toString.call(main))
       ? 'a class that does not extend WorkerEntrypoint'
