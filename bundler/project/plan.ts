@@ -58,6 +58,8 @@ export interface Plan {
   packageManager: string | null;
   /** As package.json names it in `devEngines`; `null`: it does not. */
   devManager: DevManager | null;
+  /** See `PackageJson.pnpmRange`. */
+  pnpmRange: string | null;
   lockFiles: LockFile[];
   /** Why the next build cannot reuse this install; `null` when it can. */
   installAnew: string | null;
@@ -162,6 +164,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
       !functions,
     packageManager: (above ?? manifest)?.packageManager ?? null,
     devManager: (above ?? manifest)?.devManager ?? null,
+    pnpmRange: (above ?? manifest)?.pnpmRange ?? null,
     lockFiles: findLockFiles(place.root, installed),
     installAnew: whyInstallAnew(place.root, manifests),
     hasConfig: project?.kind === 'wrangler',

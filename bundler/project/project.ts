@@ -66,6 +66,7 @@ const NO_PACKAGE: PackageJson = {
   scripts: {},
   packageManager: null,
   devManager: null,
+  pnpmRange: null,
   hasDependencies: false,
   isForDevelopment: false,
   workspaces: [],
@@ -87,6 +88,8 @@ export interface PackageJson {
   packageManager: string | null;
   /** The first package manager in `devEngines.packageManager` that a build can use; `null`: none. */
   devManager: DevManager | null;
+  /** `engines.pnpm`: the versions with which pnpm installs the project; `null`: any. */
+  pnpmRange: string | null;
   hasDependencies: boolean;
   /** Whether the project has `devDependencies`, and neither other dependencies nor workspaces. */
   isForDevelopment: boolean;
@@ -338,6 +341,7 @@ export function readPackageJson(root: string, name = 'package.json'): PackageJso
     ) as Record<string, string>,
     packageManager: typeof json.packageManager === 'string' ? json.packageManager : null,
     devManager: devManagerOf(json.devEngines),
+    pnpmRange: pnpmRangeOf(json.engines),
     workspaces: workspacesOf(json.workspaces),
     hasDependencies: [...DEPENDENCIES, 'workspaces'].some((key) => entriesOf(key).length > 0),
     isForDevelopment: [...DEPENDENCIES, 'workspaces'].every(
@@ -355,6 +359,11 @@ function devManagerOf(devEngines: unknown): DevManager | null {
     if (name !== undefined) return { name, range: typeof each?.version === 'string' ? each.version : null };
   }
   return null;
+}
+
+function pnpmRangeOf(engines: unknown): string | null {
+  const range = (engines as { pnpm?: unknown } | null | undefined)?.pnpm;
+  return typeof range === 'string' ? range : null;
 }
 
 /** Reads `workspaces`: a list, or Yarn's object with the list `packages`. */

@@ -72,6 +72,7 @@ test('package.json determines what to install and run', () => {
     scripts: { build: 'vite build' },
     packageManager: null,
     devManager: null,
+    pnpmRange: null,
     hasDependencies: true,
     isForDevelopment: true,
     workspaces: [],
@@ -88,6 +89,7 @@ test('package.json determines what to install and run', () => {
   });
   for (const other of [null, 'pnpm', {}, { packageManager: null }, { packageManager: [null, 'pnpm'] }])
     assert.equal(devManager(other), null);
+  assert.equal(read('{"engines": {"pnpm": ">=9"}}')?.pnpmRange, '>=9');
   assert.throws(() => read('{'), /^BuildFailure: package\.json is not valid JSON/);
   assert.throws(() => read('[]'), /^BuildFailure: package\.json must hold an object/);
   assert.throws(

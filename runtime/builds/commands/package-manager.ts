@@ -5,13 +5,14 @@ import type { Plan } from '../../../bundler/project/plan.ts';
 import type { DevManager } from '../../../bundler/project/project.ts';
 import { findProgram } from '../../processes/programs.ts';
 import { cacheDirectories } from './cache.ts';
+import { isInRange } from './version-range.ts';
 
 type Name = DevManager['name'];
 
 /** A project's package manager, and its commands for the project. */
 export interface PackageManager {
   name: Name;
-  /** Exact version, or the range that `devEngines` names; `null`: npm, as installed on this machine. */
+  /** Exact version, or a range that package.json names; `null`: npm, as installed on this machine. */
   version: string | null;
   /** `null`: none, so versions may differ with every build. */
   lockFile: string | null;
@@ -44,15 +45,16 @@ const FETCH_AND_RUN = `program=$(
 /**
  * Returns the package manager of a planned project: the one that package.json's `packageManager` names, else that of
  * `devEngines`, else the first lock file's, else npm. npm is this machine's; the others come from npm's registry, in the
- * version that the project names or its lock file needs.
+ * version that `packageManager` names or the lock file needs, else the newest one in the range that package.json names.
  * @param cache the app's cache directory
  * @throws {BuildFailure} when it is npm and not installed, the name is invalid, or no version is known for the lock file
  */
 export function packageManager(
-  plan: Pick<Plan, 'packageManager' | 'devManager' | 'lockFiles'>,
+  plan: Pick<Plan, 'packageManager' | 'devManager' | 'pnpmRange' | 'lockFiles'>,
   cache: string,
 ): PackageManager {
-  const named = namedManager(plan.packageManager) ?? plan.devManager;
+  const exact = namedManager(plan.packageManager);
+  const named = exact ?? plan.devManager;
   const used = plan.lockFiles.find((file) => named === null || LOCK_FILES[file.name] === named.name);
   const lockFile = used?.name ?? null;
   const name = named?.name ?? (used === undefined ? 'npm' : LOCK_FILES[used.name]);
@@ -72,13 +74,14 @@ export function packageManager(
       add: ['npm', 'install', '--no-save', '--legacy-peer-deps'],
     };
   }
-  const version = named?.range ?? neededVersion(name, used?.head ?? '');
+  const range = plan.devManager?.range ?? (name === 'pnpm' ? plan.pnpmRange : null);
+  const version = exact?.version ?? neededVersion(name, used?.head ?? '', range);
   const commands = fetchedCommands(name, version, lockFile, cache);
   return { name, version, lockFile, unusedLockFiles, ...commands };
 }
 
 /** Parses `pnpm@10.1.0+sha512.…`. */
-function namedManager(text: string | null): DevManager | null {
+function namedManager(text: string | null): { name: Name; version: string } | null {
   if (text === null) return null;
   const [, name, version] = /^(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)(?:\+.*)?$/.exec(text) ?? [];
   if (name === undefined) {
@@ -86,7 +89,7 @@ function namedManager(text: string | null): DevManager | null {
       `package.json: "packageManager" must be npm, pnpm, yarn or bun with an exact version, such as "pnpm@10.1.0", not "${text}"`,
     );
   }
-  return { name: name as Name, range: version! };
+  return { name: name as Name, version: version! };
 }
 
 function npmInstall(lockFile: string | null): string[] {
@@ -126,21 +129,18 @@ function fetchedCommands(
   return { call, install: [...call, 'install', lockFile ? '--immutable' : '--no-immutable'], build, add };
 }
 
-/** Returns the version that reads the lock file, or creates one if there is none. */
-function neededVersion(name: Exclude<Name, 'npm'>, lockFileHead: string): string {
-  if (name === 'bun') return BUN;
-  return name === 'pnpm' ? pnpmVersion(lockFileHead) : yarnVersion(lockFileHead);
-}
-
-function pnpmVersion(lockFileHead: string): string {
-  const format = /^lockfileVersion: '?(\d+)/m.exec(lockFileHead)?.[1];
-  const version = format === undefined ? PNPM_BY_FORMAT[9] : PNPM_BY_FORMAT[format];
+/**
+ * Returns the version that reads the lock file, or creates one if there is none.
+ * @param range returned when it lacks that version: npm then chooses the newest version in it
+ * @throws {BuildFailure} when no version is known for the lock file, and there is no range
+ */
+function neededVersion(name: Exclude<Name, 'npm'>, lockFileHead: string, range: string | null): string {
+  const format = /^lockfileVersion: '?(\d+)/m.exec(lockFileHead)?.[1] ?? '9';
+  const yarn = lockFileHead.includes('__metadata:') ? YARN_MODERN : YARN_CLASSIC;
+  const version = { bun: BUN, yarn, pnpm: PNPM_BY_FORMAT[format] }[name];
+  if (range !== null) return version !== undefined && isInRange(version, range) ? version : range;
   if (version !== undefined) return version;
   throw new BuildFailure(
     `pnpm-lock.yaml has format ${format}: name the version of pnpm as "packageManager" in package.json, such as "pnpm@10.1.0"`,
   );
-}
-
-function yarnVersion(lockFileHead: string): string {
-  return lockFileHead.includes('__metadata:') ? YARN_MODERN : YARN_CLASSIC;
 }

@@ -125,7 +125,7 @@ test('an install that wrote more than packages is not cached', async (t) => {
   const place = realpathSync(temporaryDirectory(t));
   const directories = makeDirectories(join(place, 'scratch'), join(place, 'cache'));
   const manager = packageManager(
-    { packageManager: null, devManager: null, lockFiles: [] },
+    { packageManager: null, devManager: null, pnpmRange: null, lockFiles: [] },
     directories.cache,
   );
   const facts = { digest: 'x', environment: {}, manager, npm: process.execPath };

@@ -17,9 +17,9 @@ after(() => {
 function choose(files: Files) {
   const project = mkdtempSync(join(directory.path, 'project-'));
   writeFiles(project, files);
-  const { packageManager: named = null, devManager = null } = readPackageJson(project) ?? {};
-  const lockFiles = findLockFiles(project, project);
-  return packageManager({ packageManager: named, devManager, lockFiles }, '/cache');
+  const none = { packageManager: null, devManager: null, pnpmRange: null };
+  const manifest = readPackageJson(project) ?? none;
+  return packageManager({ ...manifest, lockFiles: findLockFiles(project, project) }, '/cache');
 }
 
 /** Returns the package manager of a project, its version and its lock file, in one line. */
@@ -46,6 +46,7 @@ test('package.json names the package manager, else the lock file does, else it i
   });
   assert.equal(chosen(dev({ name: 'pnpm', version: '^11.0.0' })), 'pnpm ^11.0.0 null');
   assert.equal(chosen({ ...both, ...dev({ name: 'pnpm' }) }), 'pnpm 8.15.9 pnpm-lock.yaml');
+  assert.equal(chosen(dev({ name: 'pnpm', version: '>=9' })), 'pnpm 10.34.8 null');
   assert.equal(chosen(dev({ name: 'npm', version: '^10' })), 'npm null null');
   assert.equal(
     chosen(dev({ name: 'pnpm', version: '^9' }, { packageManager: 'pnpm@9.1.2' })),
@@ -60,6 +61,50 @@ test('package.json names the package manager, else the lock file does, else it i
     () => choose({ 'pnpm-lock.yaml': "lockfileVersion: '77.0'\n" }),
     /has format 77: name the version/,
   );
+});
+
+test('engines.pnpm chooses the version of pnpm when it excludes the one that reads the lock file', () => {
+  const version = (pnpm: string, format = '9.0') => {
+    const manifest = JSON.stringify({ engines: { pnpm } });
+    const lock = `lockfileVersion: '${format}'\n`;
+    return choose({ 'package.json': manifest, 'pnpm-lock.yaml': lock }).version;
+  };
+  for (const range of [
+    '^9',
+    '~9.15',
+    '9',
+    '9.x',
+    '9.15.9',
+    '>=11',
+    '>10',
+    '<10',
+    '<=9.1',
+    '^10.40.0',
+    '~10.33.0',
+  ])
+    assert.equal(version(range), range);
+  assert.equal(version('>= 8 < 10.34.8'), '>= 8 < 10.34.8');
+  assert.equal(version('7 - 9'), '7 - 9');
+  for (const range of [
+    '*',
+    '',
+    '>=9',
+    '>9',
+    '^10',
+    '^10.34.1',
+    '~10.34',
+    '10.x',
+    '<=10',
+    '<11.0.0',
+    '^9 || ^10',
+  ])
+    assert.equal(version(range), '10.34.8', range);
+  for (const range of ['v10', '9 - 10', '>= 8 <11', '=10.34.8', '>=10.0.0-rc.1'])
+    assert.equal(version(range), '10.34.8', range);
+  assert.equal(version('>=8', '6.0'), '8.15.9');
+  assert.equal(version('>=12', '77.0'), '>=12');
+  const yarn = { 'package.json': '{"engines": {"pnpm": "^9"}}', 'yarn.lock': '' };
+  assert.equal(choose(yarn).version, '1.22.22');
 });
 
 test('beside another lock file, one of npm that lacks packages of package.json is not used', () => {

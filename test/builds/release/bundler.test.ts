@@ -125,6 +125,7 @@ test('a plan lists the commands to run before anything has run', async () => {
     mayNeedNoPackages: false,
     packageManager: 'pnpm@10.1.0',
     devManager: null,
+    pnpmRange: null,
     installAnew: null,
     hasConfig: false,
     isPages: false,
