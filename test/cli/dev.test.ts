@@ -22,6 +22,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'undici';
+import { readVariables } from '../../runtime/dev/project/variables.ts';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { ownPort } from '../support/ports.ts';
 import { descendants, eventually } from '../support/processes.ts';
@@ -195,7 +196,32 @@ test('a build or start that fails names the source position, and the version bef
   await eventually(async () => (await answer()).word === 'mended', 'the mended version');
 });
 
-test('secrets are read from .dev.vars, also after it changes', async () => {
+test('secrets are read from .dev.vars, or else .env, also after a change', async () => {
+  const names = [
+    '.env',
+    '.env.local',
+    '.env.staging',
+    '.env.staging.local',
+    '.dev.vars',
+    '.dev.vars.staging',
+  ];
+  const read: object[] = [];
+  const other = join(folder, '../variables');
+  mkdirSync(other);
+  for (const [i, name] of names.entries()) {
+    writeFileSync(join(other, name), `LAST=${name}\nNAME${i}=a`);
+    read.push(readVariables(other, 'staging', assert.fail));
+  }
+  assert.deepEqual(read, [
+    { LAST: '.env', NAME0: 'a' },
+    { LAST: '.env.local', NAME0: 'a', NAME1: 'a' },
+    { LAST: '.env.staging', NAME0: 'a', NAME1: 'a', NAME2: 'a' },
+    { LAST: '.env.staging.local', NAME0: 'a', NAME1: 'a', NAME2: 'a', NAME3: 'a' },
+    { LAST: '.dev.vars', NAME4: 'a' },
+    { LAST: '.dev.vars.staging', NAME5: 'a' },
+  ]);
+  write('.env', 'GREETING="of the environment"\n');
+  await eventually(async () => (await answer()).greeting === 'of the environment', 'the variable');
   write('.dev.vars', 'GREETING="a secret"\n');
   await eventually(async () => (await answer()).greeting === 'a secret', 'the secret');
 });

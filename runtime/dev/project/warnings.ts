@@ -39,7 +39,7 @@ export function missingBindingsWarning(release: Release, hasAi: boolean): string
     .join('; ');
 }
 
-/** Returns warnings about missing secrets, and about secrets named like a binding. @param names of the secrets in `.dev.vars` */
+/** Returns warnings about missing secrets, and about secrets named like a binding. @param names of the secrets for local development */
 export function secretWarnings(release: Release, names: string[]): string[] {
   const missing = (release.requiredSecrets ?? []).filter((name) => !names.includes(name));
   const stored = (release.storeSecrets ?? []).map(({ binding }) => binding);
@@ -53,6 +53,6 @@ export function secretWarnings(release: Release, names: string[]): string[] {
       `secrets_store_secrets: .dev.vars has no ${absent.join(', ')}, and get() throws; a line with the binding's name gives the value`,
     );
   if (taken.length > 0)
-    warnings.push(`.dev.vars: ${taken.join(', ')} is a binding's name, and the binding is given`);
+    warnings.push(`.dev.vars or .env: ${taken.join(', ')} is a binding's name, and the binding is given`);
   return warnings;
 }
