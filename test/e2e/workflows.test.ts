@@ -97,6 +97,9 @@ test('an app with Workflows sleeps during a long wait, and its instances can be 
     (await call('list', params)).items.map((instance: { id: string }) => instance.id);
   assert.deepEqual(await ids({}), ['nap', 'asked']);
   assert.deepEqual(await ids({ status: 'complete' }), ['asked']);
+  const { created_at } = (await call('list', {})).items[0];
+  assert.deepEqual(await ids({ since: created_at }), ['nap']);
+  assert.deepEqual(await ids({ until: created_at }), ['asked']);
   const first = await call('list', { limit: 1 });
   assert.deepEqual(await ids({ limit: 1, cursor: first.next_cursor }), ['asked']);
   assert.deepEqual(cells(id), [], 'reading starts no process');
@@ -182,15 +185,19 @@ test('Wrangler deploys a project with Workflows, and controls its instances', as
   const trigger = await flows('trigger', 'rides', '{"waits":true}', '--id', 'r1');
   assert.match(trigger, /"r1" has been queued/);
   await eventually(async () => (await status()) === 'waiting', 'it waits');
-  const [list, described, listed, instance] = await Promise.all([
+  const [{ created_on }] = JSON.parse(await instances('list', '--json'));
+  const before = new Date(Date.parse(created_on) - 1).toISOString();
+  const [list, described, listed, earlier, instance] = await Promise.all([
     flows('list'),
     flows('describe', 'rides'),
-    instances('list'),
+    instances('list', '--date-start', created_on, '--date-end', created_on),
+    instances('list', '--date-end', before, '--json'),
     instances('describe', 'latest'),
   ]);
   assert.match(list, /rides\W+drive\W+Order/);
   assert.match(described, /Script Name:\s+drive/);
   assert.match(listed, /r1.*Waiting/);
+  assert.deepEqual(JSON.parse(earlier), []);
   assert.match(instance, /begin-1.*Waiting for event/s);
   await instances('pause', 'r1');
   assert.equal(await status(), 'paused');

@@ -3,6 +3,7 @@ import * as z from 'zod';
 import type { Result } from '../../contract/index.ts';
 import { INSTANCE_STATUSES, STEP_TYPES, type WorkflowStep } from '../../contract/storage/workflows.ts';
 import { Problem } from '../../problem.ts';
+import { invalidInput } from '../../transports/validate.ts';
 import { type CallContext, call, Page, run } from '../call.ts';
 import { asCloudflareError, CloudflareError, CODES } from '../codes.ts';
 import { changeTriggers } from '../workers/deploying.ts';
@@ -194,6 +195,9 @@ async function listInstances(context: CallContext) {
     id: app.id,
     workflow,
     ...(status && { status }),
+    since: timeIn(searchParams, 'date_start'),
+    // Wrangler's range includes its end.
+    until: timeIn(searchParams, 'date_end', 1),
     limit: Math.min(200, Math.max(1, Math.floor(Number(searchParams.get('per_page') ?? 50)) || 50)),
     cursor: searchParams.get('cursor') ?? undefined,
   });
@@ -207,6 +211,16 @@ async function listInstances(context: CallContext) {
     modified_on: changed_at,
   }));
   return new Page(items, { count: items.length, ...(page.next_cursor && { cursor: page.next_cursor }) });
+}
+
+/** Returns the time in a query, plus some ms; undefined without one. @throws {Problem} `invalid_input` for another text */
+function timeIn(query: URLSearchParams, name: string, laterMs = 0): string | undefined {
+  const text = query.get(name);
+  if (text === null) return undefined;
+  const at = new Date(Date.parse(text) + laterMs);
+  if (Number.isNaN(at.getTime()))
+    throw invalidInput([{ path: name, message: 'is not a time, such as 2026-01-31T13:00:00Z' }]);
+  return at.toISOString();
 }
 
 async function deleteInstances(context: CallContext, instances: string[]) {

@@ -51,6 +51,9 @@ export interface WorkflowSettings {
 export interface InstancesQuestion {
   workflow: string;
   status: string | null;
+  /** The creation time is at or after `since`, and before `until`: both in ms since 1970. */
+  since: number | null;
+  until: number | null;
   after: string | null;
   limit: number;
 }

@@ -1,6 +1,6 @@
 // The Workflows of an app's live release, and their instances. RPC only.
 import * as z from 'zod';
-import { listOf, nothing, page, reference, time } from '../fields.ts';
+import { listOf, moment, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
 /** As in the Workflows engine. `waiting`: for a sleep, an event or a retry. */
@@ -118,8 +118,17 @@ export const workflows = [
     summary: 'Lists the instances of a Workflow, the newest first',
     method: 'GET',
     needs: 'push',
-    /** With a `status`, a page may have fewer than `limit` instances although more pages follow. */
-    input: z.strictObject({ id: reference, workflow, status: status.optional(), ...page }),
+    /** With a `status`, `since` or `until`, a page may have fewer than `limit` instances although more pages follow. */
+    input: z.strictObject({
+      id: reference,
+      workflow,
+      status: status.optional(),
+      /** Instances that were created at or after this time. */
+      since: moment.optional(),
+      /** Instances that were created before this time. */
+      until: moment.optional(),
+      ...page,
+    }),
     output: listOf(item),
     errors: readErrors,
   }),

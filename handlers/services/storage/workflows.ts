@@ -12,9 +12,12 @@ const list: Service<'workflows.list'> = async (context, { id, ...page }) => {
 
 const instances: Service<'workflows.instances.list'> = async (context, { id, cursor, ...asked }) => {
   const { workflow, status = null, limit } = asked;
-  const name = `workflows.instances.list ${id} ${workflow} ${status}`;
+  const [since, until] = [asked.since, asked.until].map((time) =>
+    time === undefined ? null : Date.parse(time),
+  );
+  const name = `workflows.instances.list ${id} ${workflow} ${status} ${since} ${until}`;
   const after = decodeCursor(name, cursor, 1)?.[0] ?? null;
-  const body = { workflow, status, limit, after };
+  const body = { workflow, status, since: since!, until: until!, limit, after };
   const { items, next } = await context.host.call('POST /apps/:id/workflows/instances', { id }, { body });
   return { items, next_cursor: encodeCursor(name, next === null ? null : [next]) };
 };

@@ -76,13 +76,18 @@ function madeAt(path, statuses, isLoaded) {
   return Date.parse(found.record.created_at);
 }
 
-export function listInstances({ directory, statuses, isLoaded, status, after, limit }) {
+export function listInstances({ directory, statuses, isLoaded, status, since, until, after, limit }) {
   const files = [];
   for (const id of objectsIn(directory))
     files.push({ id, at: madeAt(join(directory, `${id}.sqlite`), statuses, isLoaded) });
   const behind = (one, other) => other.at - one.at || (one.id < other.id ? -1 : 1);
   const [at, id] = after === null ? [] : placeOf(after, instancePlace);
   const rest = files.filter((file) => after === null || behind({ at, id }, file) < 0).sort(behind);
+  const isAskedFor = (record) => {
+    const at = Date.parse(record.created_at);
+    const isInTime = (since === null || at >= since) && (until === null || at < until);
+    return isInTime && (status === null || record.status === status);
+  };
   const items = [];
   let next = null;
   for (const [n, file] of rest.entries()) {
@@ -92,7 +97,7 @@ export function listInstances({ directory, statuses, isLoaded, status, after, li
     }
     const found = openInstance(join(directory, `${file.id}.sqlite`), statuses);
     found?.database.close();
-    if (found !== null && (status === null || found.record.status === status)) items.push(json(found.record));
+    if (found !== null && isAskedFor(found.record)) items.push(json(found.record));
   }
   return `{"items":[${items}],"next":${JSON.stringify(next)}}`;
 }
