@@ -335,7 +335,8 @@ function bundleAssets({ place, base, config, out, assetsMb, worker, notes }: Ass
     return assets;
   }
   if (config.assets === undefined) return null;
-  const { directory, binding, html_handling, not_found_handling, run_worker_first } = config.assets;
+  const { directory, binding, html_handling, not_found_handling, run_worker_first, base_path } =
+    config.assets;
   if (directory === undefined)
     throw new BuildFailure('assets.directory is missing: it names the folder of the files');
   const from = insidePath(place.root, base, directory, 'assets.directory');
@@ -352,6 +353,7 @@ function bundleAssets({ place, base, config, out, assetsMb, worker, notes }: Ass
     notFoundHandling: not_found_handling ?? 'none',
     htmlHandling: html_handling ?? 'auto-trailing-slash',
     runWorkerFirst: run_worker_first ?? false,
+    ...(base_path !== undefined && { basePath: base_path }),
     rules: isPages ? { ...rules, headers: withPagesHeaders(rules.headers) } : rules,
   };
 }

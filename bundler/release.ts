@@ -21,6 +21,8 @@ export interface Assets {
   htmlHandling: 'auto-trailing-slash' | 'force-trailing-slash' | 'drop-trailing-slash' | 'none';
   /** `true`: the Worker always answers first. A list: path patterns where it does (`!` excludes). */
   runWorkerFirst: boolean | string[];
+  /** The URL path below which the files are served, such as `/docs`. workerd refuses an invalid one. Omitted: `/`. */
+  basePath?: string;
   /** Omitted by older builds, whose rules are only in the directory. */
   rules?: AssetRules;
   /**

@@ -54,6 +54,7 @@ export interface WranglerConfig {
     html_handling?: 'auto-trailing-slash' | 'force-trailing-slash' | 'drop-trailing-slash' | 'none';
     not_found_handling?: 'none' | '404-page' | 'single-page-application';
     run_worker_first?: boolean | string[];
+    base_path?: string;
   };
   define: Record<string, string>;
   alias?: Record<string, string>;

@@ -137,7 +137,7 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
     html_handling: 'used',
     not_found_handling: 'used',
     run_worker_first: 'used',
-    base_path: false,
+    base_path: 'used',
   },
   site: { bucket: 'used', 'entry-point': 'used', include: 'used', exclude: 'used' },
   build: { command: 'used', cwd: 'used', watch_dir: 'quiet' },

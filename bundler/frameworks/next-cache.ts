@@ -61,7 +61,7 @@ export function copyNextCache({ place, file, config, worker, assets, out, limitM
     const to = join(out, assets.directory, ASSETS_CACHE);
     mkdirSync(dirname(to), { recursive: true });
     copyAssets(place, from, to, limitMb);
-    return { assets: { ...assets, runWorkerFirst: hidden(assets.runWorkerFirst) } };
+    return { assets: { ...assets, runWorkerFirst: hidden(assets) } };
   }
   const kind = [BUCKET, NAMESPACE].find(({ name }) => text.includes(name));
   if (kind === undefined) return { assets };
@@ -83,8 +83,9 @@ export function copyNextCache({ place, file, config, worker, assets, out, limitM
 }
 
 /** Adds the paths of the cache to `run_worker_first`, so that visitors cannot read its files. */
-function hidden(first: Assets['runWorkerFirst']): Assets['runWorkerFirst'] {
-  return first === true ? true : [...(first || []), `/${ASSETS_CACHE}/*`];
+function hidden({ runWorkerFirst: first, basePath }: Assets): Assets['runWorkerFirst'] {
+  const above = basePath === undefined ? '/' : '/*';
+  return first === true ? true : [...(first || []), `${above}${ASSETS_CACHE}/*`];
 }
 
 /** Writes the migration that creates OpenNext's table of tags in its D1 database. Returns `[]` for other databases. */

@@ -176,6 +176,7 @@ export function placeAssets(
     notFoundHandling: config.not_found_handling ?? 'none',
     htmlHandling: config.html_handling ?? 'auto-trailing-slash',
     runWorkerFirst: hasWorker ? (config.run_worker_first ?? false) : false,
+    ...(config.base_path !== undefined && { basePath: config.base_path }),
     rules,
   };
 }

@@ -53,6 +53,7 @@ export const SentBundle = z.strictObject({
       notFoundHandling: z.enum(['none', '404-page', 'single-page-application']),
       htmlHandling: z.enum(['auto-trailing-slash', 'force-trailing-slash', 'drop-trailing-slash', 'none']),
       runWorkerFirst: z.union([z.boolean(), z.array(z.string())]),
+      basePath: z.string().max(1024).optional(),
       rules: z.strictObject({ headers: rule, redirects: rule, ignore: rule }).optional(),
       siteManifest: z.literal(`modules/${SITE_MANIFEST}`).optional(),
     })

@@ -138,6 +138,7 @@ const Metadata = z.object({
             .optional(),
           not_found_handling: z.enum(['none', '404-page', 'single-page-application']).optional(),
           run_worker_first: z.union([z.boolean(), z.array(z.string())]).optional(),
+          base_path: z.string().optional(),
           _headers: z.string().optional(),
           _redirects: z.string().optional(),
         })

@@ -43,16 +43,20 @@ test("the cache of OpenNext's build is part of the release, each file under its 
 });
 
 test('a Worker with its cache among its assets finds it there, and visitors do not', async () => {
-  const { bundle, list } = await worktrees.bundle(
-    project(
-      'cf-static-assets-incremental-cache',
-      { assets: { directory: '.open-next/assets', binding: 'ASSETS' } },
-      { '.open-next/assets/a.txt': '' },
-    ),
-  );
+  const cached = (fields: object) =>
+    worktrees.bundle(
+      project(
+        'cf-static-assets-incremental-cache',
+        { assets: { directory: '.open-next/assets', binding: 'ASSETS', ...fields } },
+        { '.open-next/assets/a.txt': '' },
+      ),
+    );
+  const { bundle, list } = await cached({});
   assert.equal(bundle.prefill, undefined);
   assert.deepEqual(bundle.assets?.runWorkerFirst, ['/cdn-cgi/_next_cache/*']);
   assert.ok(list().includes('assets/cdn-cgi/_next_cache/b1/posts/hello.cache'), list().join('\n'));
+  const below = await cached({ base_path: '/docs' });
+  assert.deepEqual(below.bundle.assets?.runWorkerFirst, ['/*cdn-cgi/_next_cache/*']);
 });
 
 test('a D1 tag database gets its table, and a Worker without a cache gets nothing', async () => {

@@ -125,7 +125,7 @@ test('an invalid bundle in our own format is refused like any other upload', asy
   const tailConsumers = Array.from({ length: 11 }, (_, at) => `tail-${at}`);
   assert.match(await said({ tailConsumers }), /11 tail Workers; at most 10 are allowed/);
   const site = { directory: 'assets', binding: null, notFoundHandling: 'none', runWorkerFirst: false };
-  const assets = { ...site, htmlHandling: 'none' };
+  const assets = { ...site, htmlHandling: 'none', basePath: '/docs' };
   assert.match(await said({ assets }), /session of the assets is missing/);
   const siteManifest = 'modules/__STATIC_CONTENT_MANIFEST';
   assert.match(
@@ -233,9 +233,12 @@ test('10,000 assets are sent in a few bodies, and served', async () => {
     const sent = await send(jwt, Object.fromEntries(bucket.map((hash) => [hash, byHash.get(hash)!])));
     assert.equal(sent.status, 200, JSON.stringify(sent.body));
   }
-  const { status, body } = await ask('PUT', script('many'), form({ assets: { jwt } }));
+  const below = (base_path: string) => form({ assets: { jwt, config: { base_path } } });
+  const { status, body } = await ask('PUT', script('many'), below('/docs'));
   assert.equal(status, 200, JSON.stringify(body));
-  assert.equal((await cellar.get('many', '/9999.txt')).text, 'asset 9999');
+  assert.equal((await cellar.get('many', '/docs/9999.txt')).text, 'asset 9999');
+  const wrong = await ask('PUT', script('many'), below('/docs?'));
+  assert.match(wrong.body.errors[0]!.message, /assets base_path: The value must not contain query/);
   assert.deepEqual((await session('many', texts)).buckets, []);
 });
 

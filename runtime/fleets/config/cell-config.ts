@@ -400,6 +400,7 @@ function assetsService(release: Release, assets: Assets, { rules }: ConfigOption
     html_handling: assets.htmlHandling,
     not_found_handling: assets.notFoundHandling,
     run_worker_first: assets.runWorkerFirst,
+    base_path: assets.basePath,
     ...rules,
   };
   return {

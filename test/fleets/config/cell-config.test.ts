@@ -166,19 +166,25 @@ test('assets are served beside the Worker, with their headers, redirects and wor
 
 test('a site without a Worker serves pages, a 404 page, or one page for every path', async (t) => {
   const root = temporaryDirectory(t);
-  const site = async (name: string, notFoundHandling: NonNullable<Release['assets']>['notFoundHandling']) => {
+  const site = async (
+    name: string,
+    notFoundHandling: NonNullable<Release['assets']>['notFoundHandling'],
+    basePath = '',
+  ) => {
     const files = { 'public/index.html': 'home', 'public/404.html': 'lost' };
     const assets = { directory: 'public', binding: null, notFoundHandling, runWorkerFirst: false };
-    const fields = { assets: { ...assets, htmlHandling: 'auto-trailing-slash' as const } };
+    const below = basePath === '' ? {} : { basePath };
+    const fields = { assets: { ...assets, ...below, htmlHandling: 'auto-trailing-slash' as const } };
     const { directory } = await makeRelease(`${root}/${name}`, null, fields, files);
     const cell = await start(t, `${root}/${name}-state`, directory);
-    const home = await call(cell.socketPath('http'), '/');
+    const home = await call(cell.socketPath('http'), `${basePath}/`);
     const other = await call(cell.socketPath('http'), '/a/b', { headers: { 'sec-fetch-mode': 'navigate' } });
     return [home.status, home.text, other.status, other.text];
   };
   assert.deepEqual(await site('none', 'none'), [200, 'home', 404, '']);
   assert.deepEqual(await site('page', '404-page'), [200, 'home', 404, 'lost']);
   assert.deepEqual(await site('spa', 'single-page-application'), [200, 'home', 200, 'home']);
+  assert.deepEqual(await site('below', 'none', '/docs'), [200, 'home', 404, '']);
 });
 
 test('the Cache API exists and caches nothing, also for a Worker of years ago', async (t) => {
