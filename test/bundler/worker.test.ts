@@ -185,15 +185,19 @@ test('packages are resolved by their conditions for workerd', async () => {
 test("the project's defines and aliases are applied", async () => {
   const { read } = await worktrees.bundle(
     wranglerProject(
-      { define: { GREETING: '"hello"' }, alias: { there: './here.js' }, minify: true },
+      {
+        define: { GREETING: '"hello"', 'process.env.NODE_ENV': '"staging"' },
+        alias: { there: './here.js' },
+        minify: true,
+      },
       {
         'index.js':
-          'import { place } from "there";\nexport default { fetch: () => new Response(GREETING + place) }',
+          'import { place } from "there";\nexport default { fetch: () => new Response(GREETING + place + process.env.NODE_ENV) }',
         'here.js': 'export const place = " here"',
       },
     ),
   );
-  assert.equal(await answer(read('modules/index.js')), 'hello here');
+  assert.equal(await answer(read('modules/index.js')), 'hello herestaging');
 });
 
 test("the deploy script's defines, aliases and settings of JSX are applied, with and without a configuration", async () => {
