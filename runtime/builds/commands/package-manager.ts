@@ -105,9 +105,11 @@ function fetchedCommands(
   lockFile: string | null,
   cache: string,
 ): Pick<PackageManager, 'call' | 'install' | 'build' | 'add'> {
-  const isClassic = /^\D*1\b/.test(version);
+  const isClassic = name === 'yarn' && /^\D*1\b/.test(version);
   const source = name === 'yarn' && !isClassic ? '@yarnpkg/cli-dist' : name;
   const call = ['sh', '-c', FETCH_AND_RUN, `${source}@${version}`, name];
+  // Otherwise it refuses a project or package whose `engines` excludes this Node. Later versions refuse this variable.
+  if (isClassic) call.unshift('env', 'YARN_IGNORE_ENGINES=true');
   // Every pnpm command accepts the option in this form. With another store, pnpm would refuse the installed packages.
   if (name === 'pnpm') call.push(`--config.store-dir=${cacheDirectories(cache).pnpm}`);
   const build = [...call, 'run', 'build'];

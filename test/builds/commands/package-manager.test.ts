@@ -142,7 +142,8 @@ test('a lock file is installed exactly, with development dependencies whatever N
 });
 
 test('a package is added by the package manager of the project, whatever lock files there are', () => {
-  const last = (files: Files) => choose(files).add.filter((word) => !/^(?:sh$|-c$|program=)/.test(word));
+  const last = (files: Files) =>
+    choose(files).add.filter((word) => !/^(?:env$|YARN_|sh$|-c$|program=)/.test(word));
   assert.deepEqual(last({}), ['npm', 'install', '--no-save', '--legacy-peer-deps']);
   const named = { 'package.json': '{"packageManager": "pnpm@10.1.0"}', 'package-lock.json': '{}' };
   assert.deepEqual(last(named), [
@@ -179,6 +180,7 @@ for (const [manager, version] of [
     const other = `${manager === 'pnpm' ? 'pnpm dlx' : 'npx --yes'} semver@7.7.3 -r 2.x 1.0.0 2.3.4`;
     const manifest = {
       dependencies: { hono: '4.13.19' },
+      engines: { node: '22.x' },
       scripts: { build: `echo built by $npm_config_user_agent && ${other} && ${add} && echo added` },
       ...(manager === 'pnpm'
         ? { devEngines: { packageManager: { name: manager, version, onFail: 'download' } } }
