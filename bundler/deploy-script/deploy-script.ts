@@ -13,7 +13,7 @@ export interface DeployScript {
   before: string | null;
   /** Whether `before` is one command whose words do not show that it builds. */
   isOneBefore: boolean;
-  /** Commands that are not run: they need an account of Cloudflare, or come after Wrangler. */
+  /** Commands that are not run: they need an account of Cloudflare, deploy another Worker, or come after Wrangler. */
   notRun: string[];
 }
 
@@ -52,21 +52,26 @@ export function deployScript(scripts: Scripts): DeployScript | null {
   const names = Object.keys(scripts).sort((a, b) => rank(a) - rank(b));
   for (const name of names) {
     const steps = expand(scripts, name, 0);
-    const at = steps.findIndex(({ kind }) => kind === 'deploy');
-    if (at < 0) continue;
     const isCertain = rank(name) < CERTAIN.length;
+    const calls = steps.map(({ kind, words }) =>
+      kind === 'deploy' ? readCall(name, isCertain, words) : null,
+    );
+    // Of several calls, those with a configuration of their own mostly deploy helpers of the app.
+    const call = calls.find((each) => each?.config === null) ?? calls.find((each) => each !== null);
+    if (!call) continue;
+    const at = calls.indexOf(call);
     const before = isCertain ? steps.slice(0, at) : [];
     const run = before.filter(({ kind }) => kind === 'other');
     const startsWithBuild = run[0]?.script === 'build';
     const rest = startsWithBuild ? run.slice(1) : run;
     const after = isCertain ? steps.slice(at + 1) : [];
     return {
-      call: readCall(name, isCertain, steps[at]!.words),
+      call,
       startsWithBuild,
       builds: run.some((step) => buildsByName(scripts, step)),
       before: rest.length === 0 ? null : joined(rest),
       isOneBefore: rest.length === 1 && !buildsByName(scripts, rest[0]!),
-      notRun: [...before.filter(({ kind }) => kind === 'account'), ...after].map(({ text }) => text),
+      notRun: [...before.filter(({ kind }) => kind !== 'other'), ...after].map(({ text }) => text),
     };
   }
   return null;

@@ -210,7 +210,7 @@ function allowFailure(build: BuildCommand): BuildCommand {
 
 /** Returns a log line about commands of the deploy script that the build leaves out. */
 function notRun({ call, notRun }: DeployScript): string {
-  return `"${call.script}" of package.json: not run, because they come after Wrangler or are for an account of Cloudflare: ${notRun.join(', ')}`;
+  return `"${call.script}" of package.json: not run, because they come after Wrangler, deploy another Worker or are for an account of Cloudflare: ${notRun.join(', ')}`;
 }
 
 /**

@@ -204,6 +204,23 @@ test('the deploy script gives variables, defines and aliases, except values that
   assert.deepEqual(leftOut, ['--var C:$C', '--define COMMIT:$(git rev-parse HEAD)', '--define D:`date +%s`']);
 });
 
+test('of several calls of Wrangler the first without a configuration counts, and the others are not run', () => {
+  const scripts = {
+    deploy: 'npm run deploy:object && npm run deploy:main && wrangler deploy --env trial',
+    'deploy:object': 'tsc && wrangler deploy --config worker/wrangler.toml',
+    'deploy:main': 'vite build && wrangler deploy --minify',
+  };
+  const found = deployScript(scripts);
+  assert.deepEqual([found?.call.config, found?.call.minify], [null, true]);
+  assert.equal(found?.before, 'tsc && vite build');
+  assert.deepEqual(found?.notRun, [
+    'wrangler deploy --config worker/wrangler.toml',
+    'wrangler deploy --env trial',
+  ]);
+  const named = deployScript({ deploy: 'wrangler deploy -c a.toml && wrangler deploy -c b.toml' });
+  assert.equal(named?.call.config, 'a.toml');
+});
+
 test('a script that calls itself is read once', () => {
   const scripts = { deploy: 'npm run again && wrangler deploy', again: 'npm run deploy' };
   assert.ok(deployScript(scripts));
