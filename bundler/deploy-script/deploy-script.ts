@@ -144,13 +144,32 @@ function stepsOf(scripts: Scripts, { text, commands, joint }: ShellStep, depth: 
       ? names.flatMap((name) => expand(scripts, name, depth + 1, more))
       : shellSteps(group).flatMap((each) => stepsOf(scripts, each, depth + 1));
   if (inner.every(({ kind }) => kind === 'other')) return [step];
+  const isForAccount = names.some((each) => callsAccount(scripts, each)) && !inner.some(isNeeded(scripts));
   const exported = variables.map(
     (variable): Step => ({ ...step, text: `export ${variable}`, joint: '&&', script: null }),
   );
   return [
     ...exported,
-    ...inner.map((each) => (each.joint === '' ? { ...each, joint: '&&' as const } : each)),
+    ...inner.map((each) => ({
+      ...each,
+      kind: isForAccount ? ('account' as const) : each.kind,
+      joint: each.joint || ('&&' as const),
+    })),
   ];
+}
+
+/** Whether a script itself calls a command that needs an account. Its other commands mostly prepare that command. */
+function callsAccount(scripts: Scripts, name: string): boolean {
+  return shellSteps(scripts[name]!).some(({ commands }) =>
+    commands.some((words) => calledBy(scripts, words).kind === 'account'),
+  );
+}
+
+/** Returns whether a deploy needs a step: it deploys, builds, or is a command of Wrangler that writes files. */
+function isNeeded(scripts: Scripts): (step: Step) => boolean {
+  return (step) =>
+    step.kind === 'deploy' ||
+    (step.kind === 'other' && (step.words[0] === 'wrangler' || buildsByName(scripts, step)));
 }
 
 interface Called {

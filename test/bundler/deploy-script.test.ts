@@ -127,6 +127,24 @@ const FORMS: [deploy: string | Scripts, build: string, said: object][] = [
   ],
   [
     {
+      deploy: 'npm run migrate && npm run build && wrangler deploy',
+      migrate: 'wrangler types && npm run ids && wrangler d1 migrations apply rows --remote',
+      ids: 'node ids.js',
+    },
+    'wrangler types && npm run ids && npm run build',
+    {},
+  ],
+  [
+    {
+      deploy: 'npm run prepare:all && wrangler deploy',
+      'prepare:all': 'npm run migrate && cp -r a b',
+      migrate: 'node ids.js && wrangler d1 migrations apply rows --remote',
+    },
+    'cp -r a b',
+    {},
+  ],
+  [
+    {
       deploy: 'npm run cf:deploy -- --env production',
       'cf:deploy': 'npm run assets && wrangler deploy',
       assets: 'node assets.js',
@@ -170,12 +188,14 @@ test('account commands and those after Wrangler are named and not run', () => {
   const scripts = {
     predeploy: 'wrangler whoami || wrangler login',
     deploy: 'npm run migrate && wrangler deploy && npm run purge',
-    migrate: 'wrangler d1 migrations apply DB --remote',
+    migrate: 'npm run ids && wrangler d1 migrations apply DB --remote',
+    ids: 'node write-ids.js',
     purge: 'curl -X POST https://example.com',
     postdeploy: 'echo done',
   };
   assert.deepEqual(deployScript(scripts)?.notRun, [
     'wrangler whoami || wrangler login',
+    'npm run ids',
     'wrangler d1 migrations apply DB --remote',
     'npm run purge',
     'echo done',

@@ -261,7 +261,7 @@ export async function runInProject(
       log.line(`warning: ${failure}; the files to deploy exist without it, so the deploy continues`);
     else if (command.mayWantAccount && output.wantsAccount)
       log.line(
-        `warning: ${error.message}: it ran a Wrangler command that needs a Cloudflare account; apps here need none, so the deploy continues`,
+        `warning: ${error.message}: it asks for a Cloudflare account; apps here need none, so the deploy continues`,
       );
     else throw new BuildFailure(failure);
   } finally {

@@ -21,8 +21,8 @@ const NOT_FOUND = /^(?:\/bin\/)?sh: (?:line )?(?:\d+: )?(\S+: (?:command )?not f
 /** Matches npm's error lines, without their prefix, that only give details. */
 const BESIDES = /^(?:code|path|command|errno|syscall) /;
 
-/** Wrangler's error when a command needs an account and no token is set. */
-const WANTS_ACCOUNT = /necessary to set a CLOUDFLARE_API_TOKEN environment variable/;
+/** Variables that name an account. Wrangler's error names one, and so do those of projects' own scripts. */
+const WANTS_ACCOUNT = /\bCLOUDFLARE_(?:API_TOKEN|ACCOUNT_ID)\b/;
 
 export class ShownOutput {
   readonly #scratch: string;
@@ -45,7 +45,7 @@ export class ShownOutput {
     return this.#error;
   }
 
-  /** Whether Wrangler said that it needs an account. */
+  /** Whether a line named a variable of a Cloudflare account. */
   get wantsAccount(): boolean {
     return this.#wantsAccount;
   }

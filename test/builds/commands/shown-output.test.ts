@@ -32,3 +32,16 @@ test('the error sentence of each package manager is found, and that of other pro
   assert.equal(errorOf('error: a@^1 failed to resolve'), 'a@^1 failed to resolve');
   assert.equal(errorOf('error during build:', 'error: expected one of `;`', '➤ YN0000: · Done'), null);
 });
+
+test('a command that fails for lack of a Cloudflare account is told by the variables that it names', (t) => {
+  const directory = temporaryDirectory(t);
+  const asks = (line: string) => {
+    const output = new ShownOutput(directory, directory);
+    output.shown(line);
+    return output.wantsAccount;
+  };
+  const wrangler = "it's necessary to set a CLOUDFLARE_API_TOKEN environment variable for wrangler to work.";
+  assert.equal(asks(wrangler), true);
+  assert.equal(asks('Error: Please set env var CLOUDFLARE_ACCOUNT_ID'), true);
+  assert.equal(asks('Error: Please set env var MY_CLOUDFLARE_API_TOKENS'), false);
+});

@@ -382,7 +382,7 @@ test('a command before Wrangler may fail for want of a Cloudflare account, but n
   assert.equal((await result).release.worker?.main, 'index.js');
   assert.ok(
     lines.includes(
-      'warning: `node prepare.js` failed with exit code 1: it ran a Wrangler command that needs a Cloudflare account; apps here need none, so the deploy continues',
+      'warning: `node prepare.js` failed with exit code 1: it asks for a Cloudflare account; apps here need none, so the deploy continues',
     ),
     lines.join('\n'),
   );
