@@ -37,7 +37,8 @@ export interface InstallInputs {
   /** Paths of `package.json` files, without symbolic links; at most `MANIFESTS`. */
   manifests: string[];
   /**
-   * Digest of manifests, lock files and package managers' settings; `null` when an install may depend on other files too.
+   * Digest of manifests, lock files, Prisma's schemas and package managers' settings; `null` when an install may depend on
+   * other files too.
    */
   digest: string | null;
 }
@@ -115,9 +116,9 @@ async function readContents(sha: string, listing: Listing): Promise<Contents> {
   return { megabytes: bytes / 2 ** 20, submodules, attributed, install: inputs.result };
 }
 
-/** Names of the files that determine an install, apart from sources that its scripts may read. */
+/** Names of the files that determine an install, apart from sources that its scripts may read. Prisma installs a client of schemas. */
 const INSTALL_FILE =
-  /^(?:package\.json|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|\.pnpmfile\.[cm]?js|yarn\.lock|\.yarnrc(?:\.yml)?|bun\.lockb?|bunfig\.toml|\.npmrc)$/;
+  /^(?:package\.json|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|\.pnpmfile\.[cm]?js|yarn\.lock|\.yarnrc(?:\.yml)?|bun\.lockb?|bunfig\.toml|\.npmrc|.+\.prisma)$/;
 /** Folders with files that an install may use. */
 const INSTALL_FOLDER = /(?:^|\/)(?:patches|\.yarn)\//;
 const INSTALLED = /(?:^|\/)node_modules(?:\/|$)/;

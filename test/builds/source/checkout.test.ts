@@ -101,6 +101,16 @@ test('a checkout ignores pushed replace refs', async (t) => {
   assert.deepEqual(readdirSync(repository.project), ['entry-0']);
 });
 
+test('a schema of Prisma is an input of the install, which generates its client, and a source is none', async (t) => {
+  const { git, commit, checkout } = makeRepository(t);
+  const digestOf = async (name: string, text: string) => {
+    const file = git(['hash-object', '-w', '--stdin'], text);
+    return (await checkout(commit(git(['mktree'], `100644 blob ${file}\t${name}\n`)))).digest;
+  };
+  assert.notEqual(await digestOf('schema.prisma', 'model A'), await digestOf('schema.prisma', 'model B'));
+  assert.equal(await digestOf('index.js', 'a'), await digestOf('index.js', 'b'));
+});
+
 test('a missing commit fails with the error of git', async (t) => {
   await assert.rejects(
     makeRepository(t).checkout('a'.repeat(40)),
