@@ -5,7 +5,7 @@ import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';
 import { insidePath, isThere } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
-import { readProjectFile } from '../project/regular-file.ts';
+import { readJsonText } from '../project/regular-file.ts';
 
 const FILE = join('.wrangler', 'deploy', 'config.json');
 
@@ -19,7 +19,7 @@ export function redirectedConfig({ root, folder }: Place): string | null {
   if (!isThere(root, path)) return null;
   let redirect: { configPath?: unknown; auxiliaryWorkers?: unknown[] };
   try {
-    redirect = JSON.parse(readProjectFile(root, path, CONFIG_BYTES).toString('utf8'));
+    redirect = JSON.parse(readJsonText(root, path, CONFIG_BYTES));
   } catch (error) {
     throw new BuildFailure(`${FILE} cannot be read: ${(error as Error).message}`);
   }

@@ -8,7 +8,7 @@ import { RULES_BYTES } from '../limits.ts';
 import { foldersOf } from './folders.ts';
 import { insidePath, isInside, isThere, show } from './path-containment.ts';
 import type { Place } from './place.ts';
-import { readHead, readProjectFile } from './regular-file.ts';
+import { readHead, readJsonText } from './regular-file.ts';
 
 /** Where Wrangler's compiler puts the Worker of functions/, relative to the project's folder. */
 export const COMPILED_FUNCTIONS = '.wrangler/cellar-functions';
@@ -144,7 +144,7 @@ function routesOf(root: string, path: string): true | string[] {
   const file = show(root, path);
   let routes: { include?: unknown; exclude?: unknown };
   try {
-    routes = JSON.parse(readProjectFile(root, path, RULES_BYTES).toString('utf8'));
+    routes = JSON.parse(readJsonText(root, path, RULES_BYTES));
   } catch (error) {
     throw new BuildFailure(`${file} cannot be read: ${(error as Error).message}`);
   }

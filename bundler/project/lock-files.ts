@@ -2,7 +2,7 @@
 import { join, relative } from 'node:path';
 import { isThere } from './path-containment.ts';
 import { readPackageJson } from './project.ts';
-import { readHead, readProjectFile } from './regular-file.ts';
+import { readHead, readJsonText } from './regular-file.ts';
 
 /** Bytes at the beginning of a lock file that contain its format. */
 const HEAD_BYTES = 1000;
@@ -52,7 +52,7 @@ function lacksPackages(root: string, folder: string, name: LockFile['name']): bo
   const manifest = readPackageJson(root, join(relative(root, folder), 'package.json'));
   let locked: Record<string, object | undefined>;
   try {
-    locked = JSON.parse(readProjectFile(root, join(folder, name), NPM_LOCK_BYTES).toString('utf8'));
+    locked = JSON.parse(readJsonText(root, join(folder, name), NPM_LOCK_BYTES));
   } catch {
     // The lock file is invalid or too large. If it is invalid or lacks packages, `npm ci` fails with an error that says so.
     return false;

@@ -11,7 +11,7 @@ import { foldersOf } from './folders.ts';
 import { findPages, type PageFolders, writtenPages } from './pages.ts';
 import { insidePath, isInside, isThere, pathWithin, show } from './path-containment.ts';
 import { inFolder, type Place } from './place.ts';
-import { readHead, readProjectFile } from './regular-file.ts';
+import { readHead, readJsonText } from './regular-file.ts';
 
 /** Usual folders of a static site's `index.html`, besides the root. Folders that tools write come first. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
@@ -321,7 +321,7 @@ export function readPackageJson(root: string, name = 'package.json'): PackageJso
   const path = join(root, name);
   if (!lstatSync(path, { throwIfNoEntry: false })) return null;
   if (!isInside(root, path)) throw leaves(root, path);
-  const text = readProjectFile(root, path, CONFIG_BYTES).toString('utf8');
+  const text = readJsonText(root, path, CONFIG_BYTES);
   let value: unknown;
   try {
     value = JSON.parse(text);

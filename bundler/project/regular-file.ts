@@ -17,6 +17,14 @@ export function readProjectFile(root: string, path: string, limitBytes: number):
 }
 
 /**
+ * Returns the text of a JSON file, without the byte order mark that some editors write and `JSON.parse` refuses.
+ * @throws {BuildFailure} as `readProjectFile` does
+ */
+export function readJsonText(root: string, path: string, limitBytes: number): string {
+  return new TextDecoder().decode(readProjectFile(root, path, limitBytes));
+}
+
+/**
  * Returns the first `bytes` of a file, or all of a shorter one.
  * @throws {BuildFailure} as `readProjectFile` does
  */

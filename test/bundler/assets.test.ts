@@ -232,7 +232,7 @@ test('the routes of a Pages project are accepted or refused as Pages does, and t
     worktrees.bundle({
       'dist/index.html': '',
       'dist/_worker.js': 'export default { fetch() {} };',
-      'dist/_routes.json': JSON.stringify({ version: 1, ...routes }),
+      'dist/_routes.json': `\uFEFF${JSON.stringify({ version: 1, ...routes })}`,
     });
   const taken = async (routes: object) => (await routed(routes)).bundle.assets?.runWorkerFirst;
   const forms = async (include: string[], exclude?: string[]) =>

@@ -35,7 +35,7 @@ test('a Wrangler configuration takes precedence over everything else', () => {
 
 test("a build tool's output configuration makes a Wrangler project too", () => {
   const written = '.wrangler/deploy/config.json';
-  const files = { [written]: '{"configPath": "../../out/wrangler.json"}', 'out/wrangler.json': '{}' };
+  const files = { [written]: '\uFEFF{"configPath": "../../out/wrangler.json"}', 'out/wrangler.json': '{}' };
   const root = worktrees.write({ ...files, 'out/index.html': '' });
   assert.deepEqual(findProject({ root, folder: root }, null, null), {
     kind: 'wrangler',
@@ -79,6 +79,7 @@ test('package.json determines what to install and run', () => {
     dependencies: [['vite', '1']],
   });
   assert.equal(read('{"dependencies": {}}')?.hasDependencies, false);
+  assert.equal(read('\uFEFF{"name": "a"}')?.name, 'a', 'with a byte order mark');
   assert.equal(read('{"packageManager": "pnpm@10.1.0"}')?.packageManager, 'pnpm@10.1.0');
   const devManager = (named: unknown) => read(JSON.stringify({ devEngines: named }))?.devManager;
   const pnpm = { name: 'pnpm', version: '^11.0.0', onFail: 'download' };
