@@ -139,11 +139,17 @@ test('versions keep their ids, tags and messages, through changes of crons and r
   assert.deepEqual((await json('versions', 'list')).map(notes), versions);
   const deployments = await json('deployments', 'list');
   const ids = deployments.map(({ versions: [version] }) => version!.version_id);
-  assert.deepEqual([ids.at(-1), ids.at(-2), new Set(ids)], [first, third, new Set([first, second, third])]);
+  assert.deepEqual(ids, [first, second, third, first]);
   const { stdout } = await project.wrangler('versions', 'view', third!);
   assert.match(stdout, /Tag: +v3\nMessage: +the third/);
   const listed = await project.wrangler('deployments', 'list');
   assert.match(listed.stdout, /Message: +at last\nVersion\(s\):[\s\S]*Tag: +v3\n +Message: +the third/);
+
+  // A deploy that is followed by a change of crons is still one deployment, so a rollback goes to the version before it.
+  project.write({ 'wrangler.toml': config.replace('0 3', '0 4') });
+  await deployed('deploy', '--tag', 'v4');
+  await deployed('rollback', '--yes');
+  assert.deepEqual(await seen(), one);
 });
 
 test('secrets set together are one change: all or none, empty ones too, with one restart', async () => {

@@ -93,7 +93,7 @@ export const versionCalls = [
     as: 'deploys.list',
     answer: async (context, _body, app) => {
       const split = await context.host.call('GET /apps/:id/split', { id: app.id });
-      const served = (await servedDeploys(context, app.id)).map(shownDeployment);
+      const served = deploymentsOf(await servedDeploys(context, app.id)).map(shownDeployment);
       const shown = split === null ? served : [shownSplit(split), ...served];
       return { deployments: shown.slice(0, DEPLOYMENTS_SHOWN) };
     },
@@ -122,6 +122,15 @@ export const versionCalls = [
     },
   }),
 ];
+
+/**
+ * Returns the deploys that changed the version. Others changed only its crons or the like. `wrangler rollback` takes the
+ * version of the second deployment.
+ * @param deploys newest first
+ */
+function deploymentsOf(deploys: Deploy[]): Deploy[] {
+  return deploys.filter(({ version }, at) => version.id !== deploys[at + 1]?.version.id);
+}
 
 function shownUpload({ id, created_at, author, message, tag }: UploadedVersion) {
   return shown(id, created_at, author, { 'workers/message': message, 'workers/tag': tag });
