@@ -152,6 +152,25 @@ test('versions keep their ids, tags and messages, through changes of crons and r
   assert.deepEqual(await seen(), one);
 });
 
+test('apps with a bucket and a database of the same names deploy, each with its own', async () => {
+  const project = (name: string, more: string) =>
+    new Project(cellar, {
+      'wrangler.toml': CONFIG(name, `r2_buckets = [{ binding = "FILES", bucket_name = "shared" }]\n${more}`),
+      'index.js': worker(name),
+    });
+  const database = 'd1_databases = [{ binding = "DB", database_name = "shared" }]';
+  const [one, two, three] = [project('one', database), project('two', database), project('three', '')];
+  // The third asks for a bucket that two apps have. The first asks again for its database, which two apps have by then.
+  for (const each of [one, two, three, one]) {
+    const { code, stdout, stderr } = await each.wrangler('deploy');
+    assert.equal(code, 0, stdout + stderr);
+  }
+  assert.equal((await cellar.get('three')).text, 'three');
+  const sql = ['--remote', '--command', 'SELECT 1'];
+  const unclear = await three.wrangler('d1', 'execute', 'shared', ...sql);
+  assert.match(unclear.stdout + unclear.stderr, /use one of these names instead: one--shared, two--shared/);
+});
+
 test('secrets set together are one change: all or none, empty ones too, with one restart', async () => {
   const code = `let id;
 export default { fetch: (_, { A, EMPTY, LAST }) => Response.json({ id: (id ??= crypto.randomUUID()), A, EMPTY, LAST }) };`;

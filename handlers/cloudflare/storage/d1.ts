@@ -5,6 +5,7 @@ import { D1_SQL_BYTES } from '../../contract/sizes.ts';
 import { fromBase64, toBase64 } from '../../services/base64.ts';
 import { runQueries } from '../../services/storage/sql.ts';
 import { type CallContext, call, run } from '../call.ts';
+import { CloudflareError, CODES } from '../codes.ts';
 import { DATABASES, databaseOf, metaOf } from './d1-common.ts';
 import { databaseFileCalls } from './d1-files.ts';
 import { type Kept, keptOf, nameOfNew, numberedPage } from './kept.ts';
@@ -36,14 +37,20 @@ export const databaseCalls = [
     path: DATABASES,
     as: 'apps.create',
     body: z.object({ name: nameOfNew }),
-    answer: async ({ at }, { name }) => ({ uuid: name, name, version: 'production', created_at: at }),
+    answer: async ({ at }, { name }) => shownAs(name, at),
   }),
   call({
     method: 'GET',
     path: `${DATABASES}/:database`,
     as: 'storage.overview',
     answer: async (context) => {
-      const found = await databaseOf(context);
+      const found = await databaseOf(context).catch((error) => {
+        // Only commands give `fields`. A deploy only checks the name of the app's own database, which other apps may have too.
+        const isDeploy = !context.url.searchParams.has('fields');
+        if (!isDeploy || !(error instanceof CloudflareError && error.code === CODES.BAD_REQUEST)) throw error;
+        return null;
+      });
+      if (found === null) return shownAs(context.words.database!, context.at);
       const { databases } = await run(context, 'storage.overview', { id: found.app.id });
       const described = databases.find(({ id }) => id === found.id);
       return { ...shown(found), file_size: described?.bytes ?? 0 };
@@ -72,7 +79,11 @@ export const databaseCalls = [
 ];
 
 function shown({ name, app }: Kept) {
-  return { uuid: name, name, version: 'production', created_at: app.created_at };
+  return shownAs(name, app.created_at);
+}
+
+function shownAs(name: string, created_at: string) {
+  return { uuid: name, name, version: 'production', created_at };
 }
 
 /**

@@ -101,6 +101,20 @@ export async function findKept(context: CallContext, kind: Kind, name: string): 
   return kept;
 }
 
+/**
+ * As `findKept`, for what Wrangler asks before a deploy. If the owner is not clear or not accessible, the answer is 404, as
+ * for a new name: the deploy then makes the app's own.
+ */
+export async function findKeptBeforeDeploy(context: CallContext, kind: Kind, name: string): Promise<Kept> {
+  try {
+    return await findKept(context, kind, name);
+  } catch (error) {
+    const isForbidden = error instanceof Problem && error.code === 'forbidden';
+    if (!isForbidden && !(error instanceof CloudflareError)) throw error;
+    throw new CloudflareError(404, NOT_FOUND[kind], error.message);
+  }
+}
+
 async function find(context: CallContext, kind: Kind, name: string): Promise<Kept> {
   const all = await keptOf(context, kind);
   const exact = all.find((each) => each.name === name);

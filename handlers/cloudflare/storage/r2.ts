@@ -7,7 +7,7 @@ import { invoke } from '../../transports/invoke.ts';
 import { requireAccount } from '../accounts.ts';
 import { type CallContext, call, run } from '../call.ts';
 import { CODES, unsupported, withCodes } from '../codes.ts';
-import { findKept, type Kept, keptOf, nameOfNew } from './kept.ts';
+import { findKept, findKeptBeforeDeploy, type Kept, keptOf, nameOfNew } from './kept.ts';
 
 const BUCKETS = '/accounts/:account/r2/buckets';
 const OBJECT = `${BUCKETS}/:bucket/objects/:key+`;
@@ -37,7 +37,7 @@ export const bucketCalls = [
     method: 'GET',
     path: `${BUCKETS}/:bucket`,
     as: 'storage.overview',
-    answer: async (context) => shown(await findKept(context, 'buckets', context.words.bucket!)),
+    answer: async (context) => shown(await findKeptBeforeDeploy(context, 'buckets', context.words.bucket!)),
   }),
   call({
     method: 'POST',

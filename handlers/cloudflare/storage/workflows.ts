@@ -7,7 +7,7 @@ import { invalidInput } from '../../transports/validate.ts';
 import { type CallContext, call, Page, run } from '../call.ts';
 import { asCloudflareError, CloudflareError, CODES } from '../codes.ts';
 import { changeTriggers } from '../workers/deploying.ts';
-import { findKept, type Kept, keptOf, numberedPage } from './kept.ts';
+import { findKept, findKeptBeforeDeploy, type Kept, keptOf, numberedPage } from './kept.ts';
 
 const WORKFLOWS = '/accounts/:account/workflows';
 const INSTANCES = `${WORKFLOWS}/:workflow/instances`;
@@ -37,16 +37,8 @@ export const workflowCalls = [
     method: 'GET',
     path: `${WORKFLOWS}/:workflow`,
     as: 'workflows.list',
-    answer: async (context) => {
-      // Before a deploy, Wrangler asks which script owns the Workflow of a name. In Cellar several apps may own one. If the
-      // owner is not clear or not accessible, the answer is 404, as for a new name.
-      const found = await workflowOf(context).catch((error) => {
-        if (!(error instanceof CloudflareError) && !(error instanceof Problem && error.code === 'forbidden'))
-          throw error;
-        throw new CloudflareError(404, CODES.WORKFLOW_NOT_FOUND, error.message);
-      });
-      return shown(context, found);
-    },
+    answer: async (context) =>
+      shown(context, await findKeptBeforeDeploy(context, 'workflows', context.words.workflow!)),
   }),
   call({
     method: 'GET',
