@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar, type Printed } from '../support/e2e/cellar.ts';
+import { rpcOf } from '../support/e2e/rpc.ts';
 import { eventually } from '../support/processes.ts';
 import { EVERYTHING } from '../support/wrangler/everything.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
@@ -70,14 +71,19 @@ test('a Worker that throws while loading is refused with the place in the source
   assert.equal((await cellar.get('thrower')).text, 'good');
 });
 
-test('a dry run makes no app, and a version shows its author and variables', async () => {
-  const project = new Project(cellar, { 'wrangler.toml': CONFIG('told'), 'index.js': worker('told') });
+test('a dry run makes no app, and a version shows its author, variables and secrets', async () => {
+  const project = new Project(cellar, {
+    'wrangler.toml': CONFIG('told'),
+    'index.js': worker('told'),
+    'secrets.json': '{"KEY":"s3cret"}',
+  });
   const dry = await project.wrangler('deploy', '--dry-run', '--var', 'COLOUR:blue');
   assert.equal(dry.code, 0, dry.stdout + dry.stderr);
   assert.match(dry.stdout, /env\.COLOUR/);
   assert.equal((await cellar.call('GET', '/v1/apps/told')).status, 404);
 
-  assert.equal((await project.wrangler('deploy', '--var', 'COLOUR:blue')).code, 0);
+  const deploy = ['deploy', '--var', 'COLOUR:blue', '--secrets-file', 'secrets.json'];
+  assert.equal((await project.wrangler(...deploy)).code, 0);
   const listed = await project.wrangler('deployments', 'list', '--json');
   const [{ versions }] = JSON.parse(listed.stdout);
   const version = versions[0].version_id;
@@ -91,6 +97,23 @@ test('a dry run makes no app, and a version shows its author and variables', asy
     secret.stdout + secret.stderr,
     /a secret belongs to the app, not to one version: use `wrangler secret`/,
   );
+
+  // The secrets of the app are those of each version. A caller who may only view sees none.
+  for (const more of [[], ['--latest-version']]) {
+    const { stdout, stderr } = await project.wrangler('versions', 'secret', 'list', ...more);
+    assert.ok(
+      stdout.includes(`-- Version ${version} (100%) secrets --\nSecret Name: KEY\n`),
+      stdout + stderr,
+    );
+  }
+  const rpc = rpcOf(cellar);
+  const { id: account } = await rpc('accounts.create', { name: 'Guest', email: 'guest@example.com' });
+  const { key: token } = await rpc('keys.create', { account });
+  await rpc('collaborators.set', { id: (await cellar.app('told')).id, account, role: 'view' });
+  const guest = { token, environment: { CLOUDFLARE_ACCOUNT_ID: account } };
+  const viewed = await project.run(['versions', 'secret', 'list', '--latest-version'], guest);
+  assert.ok(viewed.stdout.includes(`-- Version ${version} (100%) secrets --`), viewed.stdout + viewed.stderr);
+  assert.doesNotMatch(viewed.stdout, /KEY/);
 });
 
 test('versions keep their ids, tags and messages, through changes of crons and rollbacks', async () => {

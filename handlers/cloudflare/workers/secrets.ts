@@ -1,6 +1,6 @@
 // Calls about secrets and crons of Workers.
 import * as z from 'zod';
-import { appCall, run } from '../call.ts';
+import { appCall, type CallContext, run } from '../call.ts';
 import { changeSecrets, changeTriggers } from './deploying.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
@@ -12,10 +12,7 @@ export const secretCalls = [
     method: 'GET',
     path: `${SCRIPT}/secrets`,
     as: 'secrets.list',
-    answer: async (context, _body, app) => {
-      const { items } = await run(context, 'secrets.list', { id: app.id, limit: 200 });
-      return items.map(({ name }) => ({ name, type: TYPE }));
-    },
+    answer: (context, _body, app) => secretsOf(context, app.id),
   }),
   appCall({
     method: 'PUT',
@@ -64,6 +61,12 @@ export const secretCalls = [
     },
   }),
 ];
+
+/** Returns an app's secrets, in Cloudflare's format of bindings. @throws {Problem} `forbidden` */
+export async function secretsOf(context: CallContext, id: string): Promise<{ name: string; type: string }[]> {
+  const { items } = await run(context, 'secrets.list', { id, limit: 200 });
+  return items.map(({ name }) => ({ name, type: TYPE }));
+}
 
 function shown(crons: string[]) {
   return { schedules: crons.map((cron) => ({ cron })) };

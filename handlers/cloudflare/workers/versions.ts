@@ -5,12 +5,14 @@ import { MESSAGE_LENGTH } from '../../contract/apps/versions.ts';
 import type { HostSplit } from '../../contract/host/host-calls.ts';
 import type { UploadedVersion } from '../../contract/host/host-releases.ts';
 import { uuidOf } from '../../contract/id.ts';
+import { Problem } from '../../problem.ts';
 import { ended, kept, serveAlone, servedDeploys, serving } from '../../services/apps/versions.ts';
-import { appCall, run } from '../call.ts';
+import { appCall, type CallContext, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { idOf } from '../names.ts';
 import { authorOf, changeSecrets, uploadVersion } from './deploying.ts';
 import { bindingsOf } from './scripts.ts';
+import { secretsOf } from './secrets.ts';
 
 const SCRIPT = '/accounts/:account/workers/scripts/:script';
 /** Maximum deployments in a list, as many as Wrangler shows. */
@@ -31,12 +33,19 @@ export const versionCalls = [
     method: 'GET',
     path: `${SCRIPT}/versions`,
     as: 'deploys.list',
-    answer: async ({ host, ...context }, _body, app) => {
-      const waiting = (await host.call(VERSIONS, { id: app.id })).map(shownUpload);
-      const served = kept(await servedDeploys({ host, ...context }, app.id)).map(shownVersion);
+    answer: async (context, _body, app) => {
+      const waiting = (await context.host.call(VERSIONS, { id: app.id })).map(shownUpload);
+      const served = kept(await servedDeploys(context, app.id)).map(shownVersion);
       // Wrangler sorts by number and shows the newest last.
       const items = [...waiting, ...served].sort((a, b) => (a.id < b.id ? 1 : -1));
-      return { items: items.map((item, at) => ({ ...item, number: items.length - at })) };
+      const bindings = await visibleSecretsOf(context, app.id);
+      return {
+        items: items.map(({ resources, ...item }, at) => ({
+          ...item,
+          number: items.length - at,
+          resources: { ...resources, bindings },
+        })),
+      };
     },
   }),
   appCall({
@@ -60,7 +69,10 @@ export const versionCalls = [
         ...shown,
         resources: {
           ...shown.resources,
-          bindings: release === null ? [] : bindingsOf(release, app.slug),
+          bindings: [
+            ...(release === null ? [] : bindingsOf(release, app.slug)),
+            ...(await secretsOf(context, app.id)),
+          ],
           script_runtime: {
             compatibility_date: release?.compatibility_date ?? undefined,
             compatibility_flags: release?.compatibility_flags,
@@ -122,6 +134,16 @@ export const versionCalls = [
     },
   }),
 ];
+
+/** Returns an app's secrets, which all its versions have; none for a caller who may not list them. */
+async function visibleSecretsOf(context: CallContext, id: string): ReturnType<typeof secretsOf> {
+  try {
+    return await secretsOf(context, id);
+  } catch (error) {
+    if (error instanceof Problem && error.code === 'forbidden') return [];
+    throw error;
+  }
+}
 
 /**
  * Returns the deploys that changed the version. Others changed only its crons or the like. `wrangler rollback` takes the
