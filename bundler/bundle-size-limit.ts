@@ -61,7 +61,7 @@ export function requireBundleSize(bundle: Bundle): void {
   const bytes = Buffer.byteLength(JSON.stringify(bundle));
   if (bytes > BUNDLE_BYTES)
     throw new BuildFailure(
-      `the names of the project's modules, migrations, variables and exports have ${Math.ceil(bytes / 1024)} KiB in all; at most ${BUNDLE_BYTES / 1024} KiB are allowed`,
+      `the project's asset rules, and the names of its modules, migrations, variables and exports, have ${Math.ceil(bytes / 1024)} KiB in all; at most ${BUNDLE_BYTES / 1024} KiB are allowed`,
     );
 }
 

@@ -10,8 +10,8 @@ export const MODULE_BYTES = 64 * 2 ** 20;
 export const ALL_MODULES_BYTES = 128 * 2 ** 20;
 /** Maximum bytes of a D1 migration. */
 export const MIGRATION_BYTES = 16 * 2 ** 20;
-/** Maximum bytes of `_headers`, `_redirects` or `.assetsignore`. Cloudflare allows 2,100 redirects and 100 header rules. */
-export const RULES_BYTES = 256 * 1024;
+/** Maximum bytes of `_headers`, `_redirects` or `.assetsignore`: 500 for each of the 2,100 redirects that Cloudflare allows. */
+export const RULES_BYTES = 2 ** 20;
 /** Maximum bytes of a release's description as JSON, with its asset rules: the host reads it whole. */
 export const BUNDLE_BYTES = 2 * 2 ** 20;
 /** Maximum property names and values in a release's description. Parsing as many takes 10 ms. */

@@ -56,7 +56,7 @@ export function assetRules(directory: string): AssetRules {
     const stats = statSync(join(directory, name), { throwIfNoEntry: false });
     if (!stats?.isFile()) continue;
     if (stats.size > RULES_BYTES)
-      throw new BuildFailure(`assets: ${name} has more than ${RULES_BYTES / 1024} KiB`);
+      throw new BuildFailure(`assets: ${name} has more than ${RULES_BYTES / 2 ** 20} MiB`);
     rules[rule as keyof AssetRules] = readFileSync(join(directory, name), 'utf8');
   }
   return rules;

@@ -223,7 +223,7 @@ export function placeAsset(from: string, assets: string, path: string, size: num
 
 function rule(name: string, text: string): string {
   if (Buffer.byteLength(text) > RULES_BYTES)
-    throw new BuildFailure(`assets: ${name} has more than ${RULES_BYTES / 1024} KiB`);
+    throw new BuildFailure(`assets: ${name} has more than ${RULES_BYTES / 2 ** 20} MiB`);
   return text;
 }
 

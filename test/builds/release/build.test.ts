@@ -572,7 +572,7 @@ test('oversized asset rules are refused, and so is a named pipe in their place',
   });
   await assertFails(
     site('head -c 150000000 /dev/zero > public/_headers'),
-    /^assets: _headers has more than 256 KiB$/,
+    /^assets: _headers has more than 1 MiB$/,
   );
   const { result, input } = await build(site('mkfifo public/_redirects'));
   await result;
