@@ -1,11 +1,11 @@
 // Chooses a project's package manager, and builds its commands.
+import { satisfies, validRange } from 'semver';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import { LOCK_FILES } from '../../../bundler/project/lock-files.ts';
 import type { Plan } from '../../../bundler/project/plan.ts';
 import type { DevManager } from '../../../bundler/project/project.ts';
 import { findProgram } from '../../processes/programs.ts';
 import { cacheDirectories } from './cache.ts';
-import { isInRange } from './version-range.ts';
 
 type Name = DevManager['name'];
 
@@ -134,14 +134,18 @@ function fetchedCommands(
 /**
  * Returns the version that reads the lock file, or creates one if there is none.
  * @param range returned when it lacks that version: npm then chooses the newest version in it
- * @throws {BuildFailure} when no version is known for the lock file, and there is no range
+ * @throws {BuildFailure} when the range is not one, and when no version is known for the lock file and there is no range
  */
 function neededVersion(name: Exclude<Name, 'npm'>, lockFileHead: string, range: string | null): string {
   const format = /^lockfileVersion: '?(\d+)/m.exec(lockFileHead)?.[1] ?? '9';
   const yarn = lockFileHead.includes('__metadata:') ? YARN_MODERN : YARN_CLASSIC;
   const version = { bun: BUN, yarn, pnpm: PNPM_BY_FORMAT[format] }[name];
-  if (range !== null) return version !== undefined && isInRange(version, range) ? version : range;
-  if (version !== undefined) return version;
+  if (version !== undefined && (range === null || satisfies(version, range))) return version;
+  if (range !== null && validRange(range) !== null) return range;
+  if (range !== null)
+    throw new BuildFailure(
+      `package.json: the version of ${name} in "engines" or "devEngines" must be a range such as "^10.1.0", not "${range}"`,
+    );
   throw new BuildFailure(
     `pnpm-lock.yaml has format ${format}: name the version of pnpm as "packageManager" in package.json, such as "pnpm@10.1.0"`,
   );

@@ -58,6 +58,10 @@ test('package.json names the package manager, else the lock file does, else it i
   );
   assert.throws(() => choose(named('pnpm@latest')), /not "pnpm@latest"/);
   assert.throws(
+    () => choose(dev({ name: 'pnpm', version: 'https://example.com/x.tgz' })),
+    /the version of pnpm in "engines" or "devEngines" must be a range/,
+  );
+  assert.throws(
     () => choose({ 'pnpm-lock.yaml': "lockfileVersion: '77.0'\n" }),
     /has format 77: name the version/,
   );
