@@ -29,8 +29,11 @@ const Export = z.object({
       no_schema: z.boolean().default(false),
       no_data: z.boolean().default(false),
       tables: z.array(z.string()).default([]),
+      compatibility: z
+        .literal('d1', 'must be d1, or left out: Cellar exports in no other format')
+        .default('d1'),
     })
-    .default({ no_schema: false, no_data: false, tables: [] }),
+    .default({ no_schema: false, no_data: false, tables: [], compatibility: 'd1' }),
 });
 
 export const databaseFileCalls = [

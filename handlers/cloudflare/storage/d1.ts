@@ -8,7 +8,7 @@ import { type CallContext, call, run } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { DATABASES, databaseOf, metaOf } from './d1-common.ts';
 import { databaseFileCalls } from './d1-files.ts';
-import { type Kept, keptOf, nameOfNew, numberedPage } from './kept.ts';
+import { type Kept, keptOf, nameOfNew, noJurisdiction, numberedPage } from './kept.ts';
 
 /** A BLOB, as D1's JSON has it in parameters and in rows. */
 const bytes = z.array(z.int().min(0).max(255));
@@ -36,7 +36,7 @@ export const databaseCalls = [
     method: 'POST',
     path: DATABASES,
     as: 'apps.create',
-    body: z.object({ name: nameOfNew }),
+    body: z.object({ name: nameOfNew, jurisdiction: noJurisdiction }),
     answer: async ({ at }, { name }) => shownAs(name, at),
   }),
   call({

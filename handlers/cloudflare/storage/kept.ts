@@ -161,6 +161,11 @@ async function refuseHidden(context: CallContext, kind: Kind, name: string): Pro
 /** The name of storage to create. A call only validates the name: the first deploy that binds the storage creates it. */
 export const nameOfNew = z.string().min(1).max(200);
 
+/** The jurisdiction of new storage: it is refused, because Wrangler refuses the next deploy when a list has none. */
+export const noJurisdiction = z
+  .undefined('must be left out: Cellar has no locations, so remove it from the configuration')
+  .optional();
+
 /** Returns the page whose number the request asks for. */
 export function numberedPage<T>({ url }: CallContext, items: T[]): Page {
   const page = Math.max(1, Math.floor(Number(url.searchParams.get('page') ?? 1)) || 1);

@@ -27,14 +27,19 @@ const BULK_BYTES = 36 * 2 ** 20;
 /** Maximum keys of one page, as in Cellar's own API. */
 const PAGE = 200;
 
-const Entry = z.object({
-  key: z.string(),
-  value: z.string(),
-  base64: z.boolean().optional(),
-  expiration: z.number().optional(),
-  expiration_ttl: z.number().optional(),
-  metadata: z.unknown().optional(),
-});
+const Entry = z
+  .object({
+    key: z.string(),
+    value: z.string(),
+    base64: z.boolean().optional(),
+    expiration: z.number().optional(),
+    expiration_ttl: z.number().optional(),
+    metadata: z.unknown().optional(),
+  })
+  .refine(({ value, base64 }) => base64 !== true || isBase64(value), {
+    path: ['value'],
+    error: ({ input }) => `of the key ${JSON.stringify((input as { key: string }).key)} must be base64`,
+  });
 
 export const namespaceCalls = [
   call({
@@ -215,6 +220,15 @@ async function put(
 
 function tooLarge(): Problem {
   return new Problem('body_too_large', `A value may have at most ${KV_VALUE_BYTES} bytes.`);
+}
+
+function isBase64(text: string): boolean {
+  try {
+    fromBase64(text);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function removeAll(context: CallContext, keys: string[]) {

@@ -45,7 +45,14 @@ export const queueCalls = [
     method: 'POST',
     path: QUEUES,
     as: 'apps.create',
-    body: z.object({ queue_name: nameOfNew }),
+    body: z.object({
+      queue_name: nameOfNew,
+      settings: z
+        .undefined(
+          'must be left out: a queue has no settings; its consumer has them in the configuration of the project',
+        )
+        .optional(),
+    }),
     answer: async ({ at }, { queue_name }) => shown(queue_name, at, [], []),
   }),
   call({

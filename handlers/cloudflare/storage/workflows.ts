@@ -7,7 +7,7 @@ import { invalidInput } from '../../transports/validate.ts';
 import { type CallContext, call, Page, run } from '../call.ts';
 import { asCloudflareError, CloudflareError, CODES } from '../codes.ts';
 import { changeTriggers } from '../workers/deploying.ts';
-import { findKept, findKeptBeforeDeploy, type Kept, keptOf, numberedPage } from './kept.ts';
+import { findKept, findKeptBeforeDeploy, type Kept, keptOf, noJurisdiction, numberedPage } from './kept.ts';
 
 const WORKFLOWS = '/accounts/:account/workflows';
 const INSTANCES = `${WORKFLOWS}/:workflow/instances`;
@@ -56,6 +56,7 @@ export const workflowCalls = [
     body: z.object({
       script_name: z.string(),
       class_name: z.string(),
+      jurisdiction: noJurisdiction,
       limits: z.object({ steps: z.int().min(1).optional() }).optional(),
       default_retention: z
         .object({ success_retention: duration.optional(), error_retention: duration.optional() })

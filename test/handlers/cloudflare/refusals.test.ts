@@ -1,0 +1,67 @@
+// What Wrangler sends and Cellar cannot do: it is refused with a reason before anything changes.
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { TestControl } from '../../support/handlers/control.ts';
+
+let control: TestControl;
+let account: string;
+let key: string;
+
+before(async () => {
+  control = await TestControl.start();
+  ({ id: account } = await control.call('accounts.create', { name: 'own', email: 'own@example.com' }));
+  ({ key } = await control.call('keys.create', { account }));
+  await control.api('POST', '/v1/apps', { slug: 'shop', owner: account });
+  control.host.kept = {
+    databases: [],
+    namespaces: [{ id: 'words', binding: 'KV' }],
+    buckets: [],
+    vector_indexes: [],
+    workflows: [],
+    producers: [],
+    consumers: [],
+  };
+});
+after(() => control.stop());
+
+async function call(method: string, path: string, body?: unknown) {
+  const { status, text } = await control.fetch(method, `/client/v4/accounts/${account}${path}`, {
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  });
+  return { status, ...JSON.parse(text) };
+}
+
+test('a setting that Cellar lacks, and a value that is no base64, are refused by name', async () => {
+  const bulk = [
+    { key: 'a', value: 'YQ', base64: true },
+    { key: 'b', value: '%', base64: true },
+  ];
+  for (const [method, path, body, reason] of [
+    ['PUT', '/storage/kv/namespaces/words/bulk', bulk, /1\.value: of the key "b" must be base64/],
+    [
+      'POST',
+      '/queues',
+      { queue_name: 'jobs', settings: { delivery_delay: 60 } },
+      /settings: must be left out: a queue has no settings/,
+    ],
+    ['POST', '/d1/database', { name: 'notes', jurisdiction: 'eu' }, /jurisdiction: must be left out/],
+    [
+      'PUT',
+      '/workflows/rides',
+      { script_name: 'shop', class_name: 'Ride', jurisdiction: 'eu' },
+      /jurisdiction: must be left out/,
+    ],
+    [
+      'POST',
+      '/d1/database/notes/export',
+      { dump_options: { compatibility: 'sqlite3_cli_only' } },
+      /dump_options\.compatibility: must be d1/,
+    ],
+  ] as const) {
+    const { status, errors } = await call(method, path, body);
+    assert.equal(status, 400, path);
+    assert.match(errors[0].message, reason);
+  }
+  assert.ok(!control.host.sent.some(({ path }) => path.includes('/storage/kv/value')));
+});
