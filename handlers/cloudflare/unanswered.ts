@@ -61,6 +61,21 @@ export const unanswered: readonly { method?: string; path: string; what: string;
     why: 'the operator names the provider of `ai` bindings',
   },
   {
+    path: '/accounts/*/artifacts',
+    what: 'Artifacts',
+    why: 'keep the files in R2, or in a repository of a Git host',
+  },
+  {
+    path: '/accounts/*/challenges',
+    what: 'Turnstile',
+    why: 'make the widget in the dashboard of Cloudflare; the Worker checks its tokens with `fetch()`',
+  },
+  {
+    path: '/accounts/*/triggers',
+    what: 'event triggers of Workers',
+    why: 'leave out `triggers.events`; alerts of an app report deploys and errors',
+  },
+  {
     path: '/accounts/*/agent-memory',
     what: 'Agent Memory',
     why: 'keep the memory in a Durable Object or D1',
@@ -100,6 +115,11 @@ export const unanswered: readonly { method?: string; path: string; what: string;
     path: '/accounts/*/hyperdrive',
     what: 'configurations of Hyperdrive',
     why: "the connection string is the secret of the binding's name: use `wrangler secret put`",
+  },
+  {
+    path: '/accounts/*/k2',
+    what: 'K2 streams',
+    why: 'use a queue, or a Durable Object',
   },
   {
     path: '/accounts/*/pipelines',

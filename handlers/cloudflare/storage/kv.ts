@@ -49,9 +49,10 @@ export const namespaceCalls = [
     answer: async (context) =>
       numberedPage(
         context,
-        (await keptOf(context, 'namespaces')).map(({ name, binding, app }) => ({
+        // `wrangler kv namespace create` chose the title as the id.
+        (await keptOf(context, 'namespaces')).map(({ name }) => ({
           id: name,
-          title: `${app.slug}-${binding ?? name}`,
+          title: name,
           supports_url_encoding: true,
         })),
       ),

@@ -65,3 +65,11 @@ test('a setting that Cellar lacks, and a value that is no base64, are refused by
   }
   assert.ok(!control.host.sent.some(({ path }) => path.includes('/storage/kv/value')));
 });
+
+test('Wrangler finds a namespace by the title that it created, and learns why it cannot be deleted', async () => {
+  const { result: made } = await call('POST', '/storage/kv/namespaces', { title: 'words' });
+  const { result: listed } = await call('GET', '/storage/kv/namespaces');
+  assert.deepEqual(listed, [made]);
+  const { errors } = await call('DELETE', `/storage/kv/namespaces/${listed[0].id}`);
+  assert.match(errors[0].message, /deleting namespaces: storage belongs to one app/);
+});

@@ -13,6 +13,8 @@ test('every call that is not implemented has a reason of its own, which no other
   assert.match(reason('PUT', 'r2/buckets/b/cors'), /^CORS of buckets: /);
   assert.match(reason('PUT', 'storage/kv/namespaces/n'), /^renaming namespaces: /);
   assert.match(reason('GET', 'containers/me'), /^Containers: /);
+  assert.match(reason('PUT', 'triggers/app'), /^event triggers/);
+  assert.match(reason('POST', 'challenges/widgets'), /^Turnstile: /);
   assert.match(reason('POST', 'email/sending/send'), /send_email/);
   assert.equal(whyUnanswered('GET', '/accounts/one/unknown'), null);
 });
