@@ -9,7 +9,7 @@ import { CONFIG_BYTES } from '../limits.ts';
 import { show } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
 import { readProjectFile } from '../project/regular-file.ts';
-import { type KeyHandling, nestedKeys, topLevelKeys } from './wrangler-keys.ts';
+import { type KeyHandling, nestedKeys, notAvailable, topLevelKeys } from './wrangler-keys.ts';
 import {
   explain,
   placeOfAny,
@@ -269,8 +269,7 @@ function judge(
   const ignored = new Map<string, string[]>();
   const consider = (key: string, treatment: KeyHandling | undefined) => {
     if (treatment === 'used' || treatment === 'quiet') return;
-    if (!treatment) unavailable.push(`"${key}" is not available here`);
-    else if ('instead' in treatment) unavailable.push(`"${key}" is not available here: ${treatment.instead}`);
+    if (!treatment || 'instead' in treatment) unavailable.push(notAvailable(key, treatment));
     else ignored.set(treatment.ignored, [...(ignored.get(treatment.ignored) ?? []), key]);
   };
   const { definedEnvironments, ...keys } = withoutDerived(config);

@@ -263,6 +263,12 @@ export const nestedKeys: Record<string, Record<string, KeyHandling>> = {
   'rules[]': { type: 'used', globs: 'used', fallthrough: 'used' },
 };
 
+/** Returns the warning about a key that is not available here. @param key with its place, such as `services.environment` */
+export function notAvailable(key: string, treatment: KeyHandling | undefined): string {
+  const advice = typeof treatment === 'object' && 'instead' in treatment ? `: ${treatment.instead}` : '';
+  return `"${key}" is not available here${advice}`;
+}
+
 /** Returns what to use in place of an unsupported key; `null` without such advice. */
 export function alternativeTo(key: string): string | null {
   const treatment = topLevelKeys[key];

@@ -3,7 +3,7 @@ import { pipelineBindings } from '../bindings/pipelines.ts';
 import { refuseSharing } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
 import type { Bundle, Release, Triggers } from '../release.ts';
-import type { Binding, Metadata } from './metadata.ts';
+import { type Binding, type Metadata, warningsOf } from './metadata.ts';
 
 /** The live release and the app's secrets, from which an upload may inherit bindings. */
 export interface LiveBindings {
@@ -113,7 +113,7 @@ export function bindingsOf(metadata: Metadata, from: LiveBindings, exports: stri
     buckets,
   );
   const outward = [...others, ...pipelines];
-  const warnings = all('missing').map(({ message }) => message);
+  const warnings = [...all('missing').map(({ message }) => message), ...warningsOf(metadata)];
   const workflows = all('workflow').map((binding) => workflowOf(binding, live, exports));
   refuseSharing('the bindings', workflows);
   const [versionMetadata] = all('version_metadata');

@@ -6,7 +6,7 @@ import { CERTIFICATE_ID, CERTIFICATE_ID_RULE } from '../bindings/mtls-certificat
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-store.ts';
 import { WORKFLOW_NAME } from '../bindings/workflows.ts';
-import { keyOfType } from '../configuration/wrangler-keys.ts';
+import { keyOfType, nestedKeys, notAvailable, topLevelKeys } from '../configuration/wrangler-keys.ts';
 import { BuildFailure } from '../failure.ts';
 import { SentBundle } from './bundle.ts';
 
@@ -31,6 +31,7 @@ const Binding = z.discriminatedUnion('type', [
     name,
     class_name: name,
     script_name: name.optional(),
+    environment: z.string().optional(),
   }),
   z.object({ type: z.literal('queue'), name, queue_name: name }),
   z.object({
@@ -46,6 +47,7 @@ const Binding = z.discriminatedUnion('type', [
     type: z.literal('service'),
     name,
     service: name,
+    environment: z.string().optional(),
     entrypoint: name.optional(),
     props: z.record(z.string(), z.json()).optional(),
   }),
@@ -145,7 +147,8 @@ const Metadata = z.object({
         .default({}),
     })
     .optional(),
-  tail_consumers: z.array(z.object({ service: name })).default([]),
+  tail_consumers: z.array(z.object({ service: name, environment: z.string().optional() })).default([]),
+  streaming_tail_consumers: z.array(z.unknown()).default([]),
   limits: z.object({ cpu_ms: z.int().min(1).optional() }).optional(),
   annotations: z
     .object({
@@ -170,6 +173,21 @@ export function readMetadata(text: string): Metadata {
   const twice = names.find((each, at) => names.indexOf(each) !== at);
   if (twice !== undefined) throw new BuildFailure(`metadata: the binding ${twice} occurs twice; rename one`);
   return { ...metadata, bindings };
+}
+
+/** Returns a warning, as a push has it, for each key of the configuration that Wrangler passes on and Cellar lacks. */
+export function warningsOf({ bindings, tail_consumers, streaming_tail_consumers }: Metadata): string[] {
+  const places = {
+    'durable_objects.bindings': bindings.filter(({ type }) => type === 'durable_object_namespace'),
+    services: bindings.filter(({ type }) => type === 'service'),
+    tail_consumers,
+  };
+  const warnings = Object.entries(places)
+    .filter(([, items]) => items.some((item) => 'environment' in item))
+    .map(([place]) => notAvailable(`${place}.environment`, nestedKeys[`${place}[]`]!.environment));
+  const streaming = 'streaming_tail_consumers';
+  if (streaming_tail_consumers.length > 0) warnings.push(notAvailable(streaming, topLevelKeys[streaming]));
+  return warnings;
 }
 
 function readBinding(binding: { type: string; name: string; script_name?: unknown }): Binding {

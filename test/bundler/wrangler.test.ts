@@ -4,6 +4,8 @@ import { createRequire } from 'node:module';
 import { after, test } from 'node:test';
 import { pipelineBindings } from '../../bundler/bindings/pipelines.ts';
 import { nestedKeys, topLevelKeys } from '../../bundler/configuration/wrangler-keys.ts';
+import { bindingsOf } from '../../bundler/upload/bindings.ts';
+import { readMetadata } from '../../bundler/upload/metadata.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
@@ -594,4 +596,31 @@ test('the top level is deployed unless an environment is named', async () => {
 test('a configuration of very many small values is refused, because the host reads release descriptions whole', async () => {
   const vars = { MANY: Array.from({ length: 25_000 }, () => []) };
   await refuses({ vars }, /have \d+ names and values in all; at most 25000 are allowed$/);
+});
+
+test("an upload of Wrangler gets a push's warnings about environments and streaming tail consumers", async () => {
+  const elsewhere = { service: 'other', environment: 'staging' };
+  const objects = { name: 'ROOM', class_name: 'Room', script_name: 'other', environment: 'staging' };
+  const passed = { tail_consumers: [elsewhere], streaming_tail_consumers: [{ service: 'other' }] };
+  const { bundle } = await worktrees.bundle(
+    wranglerProject({
+      ...passed,
+      services: [{ binding: 'OTHER', ...elsewhere }],
+      durable_objects: { bindings: [objects] },
+    }),
+  );
+  const upload = readMetadata(
+    JSON.stringify({
+      ...passed,
+      bindings: [
+        { type: 'service', name: 'OTHER', ...elsewhere },
+        { type: 'durable_object_namespace', ...objects },
+      ],
+    }),
+  );
+  const from = { live: null, secrets: [], keys: {}, script: 'app' };
+  const { warnings } = bindingsOf(upload, from, ['default']);
+  const pushed = bundle.warnings!.map((text) => text.replace(/^wrangler\.jsonc: /, ''));
+  assert.deepEqual(warnings!.sort(), pushed.sort());
+  assert.equal(pushed.length, 4);
 });
