@@ -22,6 +22,9 @@ const MIGRATE_TIMEOUT_MS = 60_000;
 const GONE_SHOWN = 3;
 /** The default table of applied migrations. */
 const USUAL_TABLE = 'd1_migrations';
+/** Advice when no migration has been applied yet. Some authors run their SQL by hand, and their migrations do not fit together. */
+const WITHOUT_MIGRATIONS =
+  '; Cloudflare deploys without migrations: to do the same, set "migrations_dir" to a folder without .sql files, push, and then apply SQL with `wrangler d1 execute --remote`';
 const WORKER = readFileSync(new URL('./migration-worker.js', import.meta.url), 'utf8');
 
 type Database = Release['databases'][number];
@@ -57,7 +60,10 @@ export async function migrate(options: MigrateOptions): Promise<void> {
         if ('failed' in answer) {
           const { at, message, done } = answer.failed;
           const gone = done.filter((applied) => !database.migrations.some(({ name }) => name === applied));
-          throw new Error(`migration of ${binding} failed at ${at}: ${message}${renamed(gone)}`);
+          const isFirst = done.length === 0 && !known[keyOf(database)]?.length;
+          throw new Error(
+            `migration of ${binding} failed at ${at}: ${message}${renamed(gone)}${isFirst ? WITHOUT_MIGRATIONS : ''}`,
+          );
         }
         known[keyOf(database)] = [...(known[keyOf(database)] ?? []), ...migrations.map(({ name }) => name)];
         for (const name of answer.applied) log(`${binding}: applied ${name}`);

@@ -101,6 +101,13 @@ test('a failed migration rolls back its whole run and reports its place, in the 
   assert.equal(await query('SELECT count(*) AS n FROM a'), '[{"n":2}]');
 });
 
+test('the failure of the first migrations says how to deploy without them', async (t) => {
+  const files = { '1.sql': 'CREATE TABLE a(x)', '2.sql': 'CREATE TABLE a(x, y)' };
+  const message =
+    /failed at 2\.sql:1: table a already exists.*; Cloudflare deploys without migrations: .*"migrations_dir"/;
+  await assert.rejects(app(t).apply(files), message);
+});
+
 test('a failed migration that was applied under an earlier name says so', async (t) => {
   const { apply } = app(t);
   await apply({ '1.sql': 'CREATE TABLE a(x)', '2.sql': 'CREATE TABLE b(x)' });
