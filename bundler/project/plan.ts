@@ -18,7 +18,7 @@ import { hasFunctions } from './cloudflare-pages.ts';
 import { whyInstallAnew } from './install-inputs.ts';
 import { findLockFiles, type LockFile } from './lock-files.ts';
 import type { PageFolders } from './pages.ts';
-import { insidePath, packageOf } from './path-containment.ts';
+import { insidePath, isThere, packageOf } from './path-containment.ts';
 import { type Place, placeOf } from './place.ts';
 import {
   type DevManager,
@@ -50,8 +50,8 @@ export interface Plan {
   notes: string[];
   hasDependencies: boolean;
   /**
-   * Whether the deploy may need no packages: the project has only `devDependencies`, and runs no command. Then Cellar first
-   * tries to bundle without packages.
+   * Whether the deploy may need no packages: the project has only `devDependencies`, or no package.json of its own, and runs
+   * no command. Then Cellar first tries to bundle without packages.
    */
   mayNeedNoPackages: boolean;
   /** As package.json names it, such as `pnpm@10.1.0`. */
@@ -97,7 +97,9 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const read = project?.kind === 'wrangler' ? await readConfig(place, project, environment, false) : null;
   const below = read !== null && manifest === null ? packageBelow(place, read) : null;
   const installed = below ?? installFolder(place);
-  const above = installed === place.folder ? null : packageJsonOf({ ...place, folder: installed });
+  const isOwn = installed === place.folder;
+  const hasPackage = isThere(place.root, resolve(place.folder, 'package.json'));
+  const above = isOwn ? null : packageJsonOf({ ...place, folder: installed });
   const config = read?.config ?? null;
   const deploy = deployScript(manifest?.scripts ?? {});
   const isDetected =
@@ -156,11 +158,10 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     ],
     hasDependencies: [manifest, above].some((each) => each?.hasDependencies),
     mayNeedNoPackages:
-      manifest?.isForDevelopment === true &&
-      installed === place.folder &&
+      (hasPackage ? manifest?.isForDevelopment === true && isOwn : !isOwn && below === null) &&
       build.length === 0 &&
       [settings.install_command, settings.release_command ?? null].every((command) => command === null) &&
-      !WRITING_SCRIPTS.some((name) => name in manifest.scripts) &&
+      !WRITING_SCRIPTS.some((name) => name in (manifest?.scripts ?? {})) &&
       !functions,
     packageManager: (above ?? manifest)?.packageManager ?? null,
     devManager: (above ?? manifest)?.devManager ?? null,

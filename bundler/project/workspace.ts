@@ -17,7 +17,8 @@ const PNPM_WORKSPACE = z.nullable(z.object({ packages: z.nullish(z.array(z.strin
 
 /**
  * Returns the real path of the folder in which to install packages: the workspace that has the project as a member, or the
- * project's folder if it has a lock file or no workspace.
+ * project's folder if it has a lock file or no workspace. For a folder without a package.json, the nearest folder above with
+ * one counts as the project's.
  */
 export function installFolder({ root, folder }: Place): string {
   if (findLockFiles(root, folder).length > 0) return folder;
@@ -25,7 +26,16 @@ export function installFolder({ root, folder }: Place): string {
     at = dirname(at);
     if (hasMember(workspaceGlobs(root, at), relative(at, folder))) return at;
   }
-  return folder;
+  const nearest = nearestPackage(root, folder);
+  return nearest === folder ? folder : installFolder({ root, folder: nearest });
+}
+
+/** Returns the nearest folder with a package.json, from `folder` up to `root`; `folder` itself when none has one. */
+function nearestPackage(root: string, folder: string): string {
+  for (let at = folder; ; at = dirname(at)) {
+    if (isThere(root, join(at, 'package.json'))) return at;
+    if (at === root) return folder;
+  }
 }
 
 /**

@@ -272,6 +272,25 @@ test('a configuration beside the folder of its package has it installed, and bui
   );
 });
 
+test('a folder without a package.json gets the packages of the nearest one above, if its Worker uses one', async () => {
+  const plan = async (files: Files, root_directory: string | null = null) => {
+    const settings = { ...NO_SETTINGS, root_directory };
+    const worktree = worktrees.write(files);
+    const planned = await planBuild({ worktree, settings, environment: null, manifests: ['package.json'] });
+    const { folder, installFolder, hasDependencies, mayNeedNoPackages, lockFiles } = planned;
+    return [folder, installFolder, hasDependencies, mayNeedNoPackages, lockFiles.length];
+  };
+  const worker = { 'api/worker/wrangler.toml': 'name = "x"\nmain = "index.ts"', 'api/worker/index.ts': '' };
+  const scripts = { deploy: 'cd api/worker && wrangler deploy' };
+  const root = JSON.stringify({ scripts, dependencies: { hono: '4' } });
+  const above = { ...worker, 'package.json': root, 'package-lock.json': '{}' };
+  assert.deepEqual(await plan(above), ['api/worker', '', true, true, 1]);
+  assert.deepEqual(await plan(above, 'api/worker'), ['api/worker', '', true, true, 1]);
+  const workspace = { ...above, 'package.json': '{"workspaces": ["api"]}', 'api/package.json': '{}' };
+  assert.deepEqual(await plan(workspace, 'api/worker'), ['api/worker', '', true, true, 1]);
+  assert.deepEqual(await plan(worker, 'api/worker'), ['api/worker', 'api/worker', false, false, 0]);
+});
+
 test('a Pages project of functions is planned with the crons and queues that Pages does not run', async () => {
   const files = {
     'package.json': '{"scripts": {"deploy": "wrangler pages deploy public"}}',
