@@ -9,6 +9,10 @@ const NOT_FOUND = 127;
 /** The usual cause of `NOT_FOUND`. */
 const MISSING =
   ': a program that it calls is not installed; add its package to the dependencies of package.json';
+/** Matches commands that build a Worker in Rust. */
+const BUILDS_RUST = /(?:^|[\s;&|(])(?:cargo|worker-build)(?:\s|$)/;
+const NO_RUST =
+  ': cargo or worker-build is not installed here; build the Worker on your machine, and deploy it with `wrangler deploy`';
 
 /** A command of a project that ended by itself, and not with code 0. */
 export class CommandFailure extends BuildFailure {}
@@ -79,10 +83,12 @@ export async function run(command: Command): Promise<void> {
         `\`${title}\` took longer than ${timeoutMs / 1000} s and was ended${minimumCpuShare.excuse}`,
       );
     if (code === null) throw new BuildFailure(`\`${title}\` was ended by ${killedBy}`);
-    if (code !== 0)
+    if (code !== 0) {
+      const missing = BUILDS_RUST.test(title) ? NO_RUST : MISSING;
       throw new CommandFailure(
-        `\`${title}\` failed with exit code ${code}${code === NOT_FOUND ? MISSING : ''}`,
+        `\`${title}\` failed with exit code ${code}${code === NOT_FOUND ? missing : ''}`,
       );
+    }
   } finally {
     ended.abort();
     gone.abort();

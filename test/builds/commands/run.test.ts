@@ -197,6 +197,11 @@ test('the error of a failed command names its exit code or signal', async () => 
     shell('no-such-program').ended,
     /`script` failed with exit code 127: a program that it calls is not installed; .*dependencies of package\.json/,
   );
+  const rust = 'cargo install -q worker-build && worker-build';
+  await assert.rejects(
+    shell('no-such-program', { title: rust }).ended,
+    /exit code 127: cargo or worker-build is not installed here; build .* with `wrangler deploy`$/,
+  );
   await assert.rejects(shell('kill -TERM $$').ended, new BuildFailure('`script` was ended by SIGTERM'));
 });
 
