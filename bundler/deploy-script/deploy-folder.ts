@@ -22,6 +22,8 @@ export interface DeployFolder {
   isEntered: boolean;
   /** The script's commands in a folder that it enters, if it calls Wrangler itself there. */
   line: string | null;
+  /** The script's commands in the root before that, as a shell line; `null`: none. */
+  before: string | null;
 }
 
 /** Returns the folder that the root's deploy script names; `null` when it deploys the root, or names nothing. */
@@ -29,6 +31,9 @@ export function deployFolder(scripts: Record<string, string>): DeployFolder | nu
   for (const { script, steps } of certainSteps(scripts)) {
     let folder = '.';
     let first = 0;
+    const firstEntry = steps.findIndex(({ words }) => words[0] === 'cd');
+    const before = (end: number) =>
+      joined(steps.slice(0, end).filter(({ kind }) => kind === 'other')) || null;
     for (const [i, { kind, words }] of steps.entries()) {
       const [program, path] = words;
       if (program === 'cd' && path !== undefined) {
@@ -37,12 +42,13 @@ export function deployFolder(scripts: Record<string, string>): DeployFolder | nu
       }
       const asked = askedFor(words);
       // The folder of Wrangler's `--cwd` may not exist yet, because a build mostly writes it. So it counts as entered.
-      if (asked?.named) return { script, named: asked.named, isEntered: kind === 'deploy', line: null };
+      if (asked?.named)
+        return { script, named: asked.named, isEntered: kind === 'deploy', line: null, before: before(i) };
       const isWrangler = kind === 'deploy';
       if (isWrangler && folder === '.') return null;
       if (folder === '.' || (!isWrangler && asked === null)) continue;
       const line = isWrangler ? joined(steps.slice(first, i + 1)) : null;
-      return { script, named: folder, isEntered: true, line };
+      return { script, named: folder, isEntered: true, line, before: before(firstEntry) };
     }
   }
   return null;

@@ -91,7 +91,7 @@ export interface PlanOptions {
  */
 export async function planBuild({ worktree, settings, environment, manifests }: PlanOptions): Promise<Plan> {
   const { output_directory: output } = settings;
-  const { place, why } = findPlace(realpathSync(worktree), settings);
+  const { place, why, rootBuild } = findPlace(realpathSync(worktree), settings);
   const manifest = packageJsonOf(place);
   const project = findProject(place, null, output);
   const read = project?.kind === 'wrangler' ? await readConfig(place, project, environment, false) : null;
@@ -119,6 +119,8 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     !isWritten(place.root, read!)
   )
     build.push({ kind: 'command', command: 'npm run build', cwd: relative(place.folder, below) });
+  if (rootBuild !== null && read !== null && needsRoot(place, read, build))
+    build.unshift({ kind: 'command', command: rootBuild, cwd: relative(place.folder, place.root) });
   if (project === null && build.length === 0) throw nothingDeployable(place, output);
   const isPages =
     read === null
@@ -205,6 +207,14 @@ function isWritten(root: string, { config: { main, assets, site }, base }: ReadC
   }
 }
 
+/** Returns whether what a configuration names is missing, and only the build of the repository's root may write it. */
+function needsRoot({ root, folder }: Place, read: ReadConfig, build: BuildCommand[]): boolean {
+  const { main, assets, site } = read.config;
+  const named = [main, assets?.directory, site?.bucket].filter((path) => path !== undefined);
+  const isOutside = named.some((path) => relative(folder, resolve(read.base, path)).startsWith('..'));
+  return (build.length === 0 || isOutside) && !isWritten(root, read);
+}
+
 function allowFailure(build: BuildCommand): BuildCommand {
   return build.kind === 'script' ? { ...build, mayFail: true } : build;
 }
@@ -217,19 +227,24 @@ function notRun({ call, notRun }: DeployScript): string {
 /**
  * Finds the project's folder: the folder in the settings, else the folder that the deploy script names. Without either, the
  * root if it can be deployed, else the only folder with a configuration, else the root. `why` is a line for the deploy's log
- * if the settings do not name the chosen folder, and it is not the root.
+ * if the settings do not name the chosen folder, and it is not the root. `rootBuild` is the shell line that builds the root,
+ * if the folder was found and no setting replaces the build.
  */
-function findPlace(root: string, settings: BuildSettings): { place: Place; why: string | null } {
+function findPlace(
+  root: string,
+  settings: BuildSettings,
+): { place: Place; why: string | null; rootBuild: string | null } {
   const place = placeOf(root, settings.root_directory);
   const { root_directory, output_directory: output, build_command } = settings;
-  const asNamed = { place, why: null };
+  const asNamed = { place, why: null, rootBuild: null };
   if (root_directory !== null || output !== null) return asNamed;
   const scripts = packageJsonOf(place)?.scripts ?? {};
   const named = deployFolder(scripts);
   const folder = named === null || hasConfig(place) ? null : namedFolder(root, named);
   if (named !== null && folder !== null) {
     const why = `${folder} is deployed: the script "${named.script}" of package.json names it`;
-    return { place: { ...placeOf(root, folder), deployLine: named.line }, why };
+    const rootBuild = build_command === null ? named.before : null;
+    return { place: { ...placeOf(root, folder), deployLine: named.line }, why, rootBuild };
   }
   if (findProject(place, null, output) !== null) return asNamed;
   const only = onlyProject(root, build_command !== null || scripts.build !== undefined);
@@ -237,5 +252,6 @@ function findPlace(root: string, settings: BuildSettings): { place: Place; why: 
   return {
     place: placeOf(root, only),
     why: `${only} is the app: no other folder has a Wrangler configuration`,
+    rootBuild: build_command === null && scripts.build !== undefined ? 'npm run build' : null,
   };
 }

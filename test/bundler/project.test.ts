@@ -291,6 +291,36 @@ test('a folder without a package.json gets the packages of the nearest one above
   assert.deepEqual(await plan(worker, 'api/worker'), ['api/worker', 'api/worker', false, false, 0]);
 });
 
+test('the root of a workspace is built first if the app names a missing folder of another package', async () => {
+  const plan = async (root: object, more: Files = {}, build_command: string | null = null) => {
+    const worktree = worktrees.write({
+      'package.json': JSON.stringify({ workspaces: ['apps/*'], ...root }),
+      'apps/api/package.json': '{"name": "api", "scripts": {"deploy": "wrangler deploy"}}',
+      'apps/api/wrangler.toml': 'name = "x"\nmain = "index.ts"\nassets = { directory = "../web/dist" }',
+      'apps/api/index.ts': '',
+      ...more,
+    });
+    const settings = { ...NO_SETTINGS, build_command };
+    const { folder, build } = await planBuild({ worktree, settings, environment: null, manifests: [] });
+    assert.equal(folder, 'apps/api');
+    return build;
+  };
+  const inRoot = (command: string) => ({ kind: 'command', command, cwd: '../..' });
+  const filtered = { scripts: { deploy: 'pnpm --filter web build && pnpm --filter api run deploy' } };
+  assert.deepEqual(await plan(filtered), [inRoot('pnpm --filter web build')]);
+  const entered = { scripts: { deploy: 'npm run all && cd apps/api && node make.js && wrangler deploy' } };
+  const [first, second] = await plan(entered);
+  assert.deepEqual(first, inRoot('npm run all'));
+  assert.deepEqual(second, { kind: 'command', command: 'node make.js', cwd: '.', mayWantAccount: true });
+  const built = { scripts: { build: 'pnpm -r build' } };
+  assert.deepEqual(await plan(built), [inRoot('npm run build')]);
+  const own = { 'apps/api/package.json': '{"scripts": {"build": "tsc"}}' };
+  assert.deepEqual(await plan(built, own), [inRoot('npm run build'), { kind: 'script' }]);
+  assert.deepEqual(await plan(built, { 'apps/web/dist/index.html': '' }), []);
+  assert.deepEqual(await plan(filtered, { 'apps/web/dist/index.html': '' }), []);
+  assert.deepEqual(await plan(built, {}, 'make'), [{ kind: 'command', command: 'make', cwd: '.' }]);
+});
+
 test('a Pages project of functions is planned with the crons and queues that Pages does not run', async () => {
   const files = {
     'package.json': '{"scripts": {"deploy": "wrangler pages deploy public"}}',
