@@ -185,6 +185,16 @@ test('behind a trusted proxy the client is the last address that the proxy does 
   assert.match(got.get('x-cellar-cf')!, /"at":"203\.0\.113\.9"/);
   assert.equal(got.get('x-forwarded-host'), 'bank.example');
   assert.equal(got.get('x-forwarded-prefix'), '/x');
+  for (const [port, given, seen] of [
+    [trusting.port, 'wss', 'https'],
+    [trusting.port, 'HTTPS', 'https'],
+    [trusting.port, 'ws', 'http'],
+    [plain.port, 'wss', 'http'],
+  ] as const) {
+    const read = await forwarded(port, `X-Forwarded-Proto: ${given}\r\n`);
+    assert.equal(read.get('x-forwarded-proto'), seen, given);
+    assert.equal(read.get('x-cellar-proto'), seen, given);
+  }
 });
 
 test('well-formed request ids and traces are kept with a new span, others are replaced, and the answer has the id', async () => {

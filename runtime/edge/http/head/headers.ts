@@ -39,6 +39,9 @@ const OWN = new Set([
 /** Headers of Cloudflare's edge, which may be in front of Cellar. Accepted only from a trusted proxy. */
 const OF_CLOUDFLARE = /^(?:cf-|cdn-loop$)/;
 
+/** Values of `X-Forwarded-Proto` for TLS. Traefik writes `wss` for a WebSocket. */
+const SECURE = /^(?:https|wss)$/i;
+
 /** Prefix of Cellar's own headers. Never forwarded from a client, except a backend's `clientHeader`. */
 const INTERNAL = 'x-cellar-';
 
@@ -92,7 +95,7 @@ function crossingFields(head: RequestHead, caller: Caller): CrossingFields {
   const { forwardedFor, forwardedHost, forwardedProto, requestId, traceparent } = claims;
   const client = caller.client(forwardedFor);
   const located = caller.locate(client);
-  const proto = forwardedProto === 'https' ? 'https' : 'http';
+  const proto = SECURE.test(forwardedProto ?? '') ? 'https' : 'http';
   const ofCloudflare = caller.isByTrustedProxy(forwardedFor) ? claims.ofCloudflare : undefined;
   const ofEdge = ofCloudflare?.get('cf-ipcountry');
   const country = ofEdge === undefined ? countryOf(located) : countryOfHeader(ofEdge.split(': ')[1]?.trim());
