@@ -23,15 +23,16 @@ async function hold(cache, key, count, size) {
 }
 export default {
   async fetch(request) {
-    const { method, key = 'https://site.example/a', name, headers, status, body, size, count } = JSON.parse(request.headers.get('x-do'));
+    const { method, key: url = 'https://site.example/a', cf, name, headers, status, body, size, count } = JSON.parse(request.headers.get('x-do'));
     const cache = name === undefined ? caches.default : await caches.open(name);
+    const key = new Request(url, { cf });
     try {
       if (method === 'put') {
         await cache.put(key, new Response(size === undefined ? body : new Uint8Array(size).fill(7), { status, headers }));
         return new Response('put');
       }
       if (method === 'delete') return new Response(String(await cache.delete(key)));
-      if (method === 'post') return new Response(String(await cache.put(new Request(key, { method: 'POST' }), new Response('x'))));
+      if (method === 'post') return new Response(String(await cache.put(new Request(url, { method: 'POST' }), new Response('x'))));
       if (method === 'hold') return new Response(await hold(cache, key, count, size));
       const found = await cache.match(new Request(key, { headers }));
       if (found === undefined) return new Response('miss', { status: 404 });
@@ -81,6 +82,14 @@ test('a response is cached for its max-age with its status and headers, also aft
   assert.equal((await ask({ method: 'match', name: 'other' })).status, 404);
   await ask({ method: 'put', name: 'other', body: 'other', headers });
   assert.equal((await ask({ method: 'match', name: 'other' })).text, 'other');
+  // A `cf.cacheKey` takes the place of the URL.
+  const cf = { cacheKey: 'https://site.example/keyed' };
+  await ask({ method: 'put', cf, body: 'keyed', headers });
+  assert.equal((await ask({ method: 'match' })).text, 'kept');
+  assert.equal((await ask({ method: 'match', cf })).text, 'keyed');
+  assert.equal((await ask({ method: 'match', key: 'https://other.example/', cf })).text, 'keyed');
+  assert.equal((await ask({ method: 'delete', cf })).text, 'true');
+  assert.equal((await ask({ method: 'match', cf })).status, 404);
   // Conditional and range requests.
   assert.equal((await ask({ method: 'match', headers: { 'if-none-match': 'W/"one"' } })).status, 304);
   assert.equal((await ask({ method: 'match', headers: { 'if-none-match': '"two"' } })).status, 200);

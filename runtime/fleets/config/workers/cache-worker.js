@@ -65,7 +65,9 @@ export class CacheStore extends DurableObject {
   }
 
   async fetch(request) {
-    const key = `${request.headers.get('cf-cache-namespace') ?? ''}\n${request.url}`;
+    // A request's own key replaces its URL, as on Cloudflare.
+    const name = request.cf?.cacheKey || request.url;
+    const key = `${request.headers.get('cf-cache-namespace') ?? ''}\n${name}`;
     if (request.method === 'GET') return this.#match(key, request.headers);
     if (request.method === 'PURGE') return new Response(null, { status: this.#remove(key) ? 200 : 404 });
     if (request.method === 'PUT') return this.#put(key, request.body);
