@@ -23,12 +23,13 @@ async function hold(cache, key, count, size) {
 }
 export default {
   async fetch(request) {
-    const { method, key: url = 'https://site.example/a', cf, name, headers, status, body, size, count } = JSON.parse(request.headers.get('x-do'));
+    const { method, key: url = 'https://site.example/a', cf, name, headers, status, body, streamed, size, count } = JSON.parse(request.headers.get('x-do'));
     const cache = name === undefined ? caches.default : await caches.open(name);
     const key = new Request(url, { cf });
     try {
       if (method === 'put') {
-        await cache.put(key, new Response(size === undefined ? body : new Uint8Array(size).fill(7), { status, headers }));
+        const stream = () => new Blob([streamed]).stream().pipeThrough(new TransformStream());
+        await cache.put(key, new Response(streamed !== undefined ? stream() : size === undefined ? body : new Uint8Array(size).fill(7), { status, headers }));
         return new Response('put');
       }
       if (method === 'delete') return new Response(String(await cache.delete(key)));
@@ -36,6 +37,10 @@ export default {
       if (method === 'hold') return new Response(await hold(cache, key, count, size));
       const found = await cache.match(new Request(key, { headers }));
       if (found === undefined) return new Response('miss', { status: 404 });
+      if (method === 'head') {
+        const framing = found.headers.get('content-length') + ' ' + found.headers.get('transfer-encoding');
+        return new Response(found.body, { headers: { 'x-cached': framing } });
+      }
       if (method === 'text') return new Response(await found.text());
       if (method === 'sum') {
         const bytes = new Uint8Array(await found.arrayBuffer());
@@ -78,6 +83,11 @@ test('a response is cached for its max-age with its status and headers, also aft
   assert.deepEqual([found.status, found.text, found.headers['x-own']], [200, 'kept', 'yes']);
   assert.equal(found.headers['cf-cache-status'], 'HIT');
   assert.ok(Number(found.headers.age) < 100, `${found.headers.age}`);
+  // The length of a streamed body is known once it is stored.
+  const asked = { key: 'https://site.example/streamed', headers };
+  await ask({ ...asked, method: 'put', streamed: 'flowed' });
+  const { text, headers: got } = await ask({ ...asked, method: 'head', headers: {} });
+  assert.deepEqual([text, got['x-cached']], ['flowed', '6 null']);
   // Each cache has its own keys.
   assert.equal((await ask({ method: 'match', name: 'other' })).status, 404);
   await ask({ method: 'put', name: 'other', body: 'other', headers });

@@ -6,14 +6,20 @@
  */
 const DEFAULT_AGES = { 200: 7_200, 301: 7_200, 302: 1_200, 303: 1_200, 404: 180, 410: 180 };
 
-/** Parses the serialized head of a response. Returns the status and the headers, with names in lower case. */
+/**
+ * Parses the serialized head of a response. Returns the status and the headers, with names in lower case. Leaves out
+ * `Transfer-Encoding`: a stored body has a length.
+ */
 export function readHead(bytes) {
   const [line, ...lines] = new TextDecoder().decode(bytes).trimEnd().split('\r\n');
   const headers = lines.map((each) => {
     const colon = each.indexOf(':');
     return [each.slice(0, colon).toLowerCase(), each.slice(colon + 1).trim()];
   });
-  return { status: Number(line.split(' ')[1]), headers };
+  return {
+    status: Number(line.split(' ')[1]),
+    headers: headers.filter(([name]) => name !== 'transfer-encoding'),
+  };
 }
 
 /**
