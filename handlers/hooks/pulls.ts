@@ -76,7 +76,8 @@ function readCommon(payload: object): PullEvent | null {
     sha: head.sha,
     is_open: state === 'open',
     is_inside: head.repo?.full_name === base.repo.full_name,
-    is_member: author_association === undefined ? null : MEMBERS.includes(author_association),
+    // Others may belong to it too: GitHub hides who is a private member of the organization.
+    is_member: MEMBERS.includes(author_association ?? '') || null,
     changed_at: updated_at,
   };
 }

@@ -228,8 +228,17 @@ test('nothing of a pull request from outside is fetched before it is approved, a
   assert.equal((await cellar.get('pull-1--outside')).text, 'outside');
 
   // An outside author with a branch in the repository itself, and an author whose membership is unknown.
-  await deliver(id, told('github', { repository, number: 3, sha, association: 'CONTRIBUTOR' }));
+  const unknown = { repository, sha, association: 'CONTRIBUTOR' };
+  await deliver(id, told('github', { ...unknown, number: 3 }));
   await reaches(3, 'waiting');
+  api.notMember = 403;
+  await deliver(id, told('github', { ...unknown, number: 5 }));
+  await reaches(5, 'waiting');
+  // A private member of the organization.
+  api.members.add('grace');
+  const inside = open(6, 'inside');
+  await deliver(id, told('github', { ...unknown, number: 6, sha: inside }));
+  await reaches(6, 'live');
   await deliver(id, told('gitea', { repository, number: 4, sha }));
   assert.deepEqual(
     await deliver(id, told('github', { repository: 'mallory/outside', number: 9, sha })),

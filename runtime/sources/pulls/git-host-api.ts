@@ -90,7 +90,8 @@ function issueApi(target: GitHostTarget, name: string): GitHostApi {
     async isMember(author, signal) {
       if (name.split('/')[0]!.toLowerCase() === author.toLowerCase()) return true;
       const path = `/collaborators/${encodeURIComponent(author)}`;
-      return (await askGitHost(target, 'GET', path, null, signal, [404])).status === 204;
+      // GitHub answers 403 to a token whose owner may not push.
+      return (await askGitHost(target, 'GET', path, null, signal, [403, 404])).status === 204;
     },
     async setStatus(sha, { url, ...status }, signal) {
       const body = { ...status, ...(url !== null && { target_url: url }) };

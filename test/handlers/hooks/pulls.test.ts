@@ -72,10 +72,10 @@ test('who is outside and what is closed is told apart', () => {
   for (const [association, isMember] of [
     ['OWNER', true],
     ['COLLABORATOR', true],
-    ['CONTRIBUTOR', false],
-    ['FIRST_TIME_CONTRIBUTOR', false],
-    ['NONE', false],
-    ['', false],
+    ['CONTRIBUTOR', null],
+    ['FIRST_TIME_CONTRIBUTOR', null],
+    ['NONE', null],
+    ['', null],
   ] as const)
     assert.equal(pullOf(GITHUB, common({ author_association: association }))!.is_member, isMember);
   const forked = { repo: { full_name: 'mallory/shop' } };

@@ -16,6 +16,8 @@ export class GitHostApi {
   readonly calls: string[] = [];
   /** Members: their logins, and at GitLab their numbers. */
   readonly members = new Set<string>();
+  /** The status for others than members. */
+  notMember: 403 | 404 = 404;
   /** Statuses with which the next calls fail, one for each, before it answers normally. */
   readonly failures: number[] = [];
   readonly #credential: [header: string, value: string];
@@ -67,7 +69,7 @@ export class GitHostApi {
       [
         exactly('GET', member),
         ([name]) => {
-          if (!this.members.has(name!)) return [404, {}];
+          if (!this.members.has(name!)) return [this.notMember, {}];
           return kind === 'gitlab' ? [200, { access_level: 30 }] : [204, null];
         },
       ],
