@@ -129,6 +129,10 @@ test('an app calls entrypoints of the other app, with props', async () => {
   assert.equal(seen.headers['x-cellar-call'], undefined);
   assert.deepEqual(await json('/ADMIN/who'), { for: 'ünser caller' });
   assert.equal((await cellar.get('caller', '/PLAIN/fetch/x')).text, 'plain');
+  // What the entrypoint throws is thrown in the caller. An answer cannot fake it.
+  assert.deepEqual(await json('/ADMIN/fetch/fail'), { thrown: 'TypeError: no such page' });
+  for (const binding of ['ADMIN', 'OTHER'])
+    assert.equal((await cellar.get('caller', `/${binding}/fetch/strange`)).text, 'fine');
   assert.deepEqual(await json('/NONE/fetch/x'), {
     detail: 'The app has no entrypoint Nobody.',
     code: 'entrypoint_not_found',

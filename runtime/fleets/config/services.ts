@@ -64,14 +64,17 @@ export function serviceBindingsOf(release: Release): CapnpValue[] {
   }));
   const services = (release.services ?? []).map(({ binding, service, entrypoint, props }) => {
     if (service === CELLAR) return { name: binding, wrapped: { moduleName: CELLAR_MODULE.name } };
+    const isPlain = entrypoint === undefined && props === undefined;
     if (service === null) {
       // Static files come first, as for visitors. Their service passes methods on to the Worker, but no props.
-      const isWhole = entrypoint === undefined && props === undefined;
-      const name = isWhole ? mainService(release) : 'app';
+      const name = isPlain ? mainService(release) : 'app';
       const named = { name, ...(entrypoint && { entrypoint }), ...(props && { props: json(props) }) };
       return { name: binding, service: named };
     }
-    return { name: binding, service: { name: 'services', props: json({ index: numbers.get(binding)! }) } };
+    return {
+      name: binding,
+      service: { name: 'services', props: json({ index: numbers.get(binding)!, isPlain }) },
+    };
   });
   return [...services, ...objects];
 }

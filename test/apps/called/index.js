@@ -23,6 +23,7 @@ export default class extends WorkerEntrypoint {
     }
     const { pathname } = new URL(request.url);
     if (pathname === '/slow') await scheduler.wait(1_000);
+    if (pathname === '/strange') return new Response('fine', { headers: { 'x-cellar-thrown': '{}' } });
     if (pathname === '/upload') return new Response(String((await request.arrayBuffer()).byteLength));
     return Response.json(described(request));
   }
@@ -50,6 +51,9 @@ export default class extends WorkerEntrypoint {
 
 export class Admin extends WorkerEntrypoint {
   fetch(request) {
+    const { pathname } = new URL(request.url);
+    if (pathname === '/fail') throw new TypeError('no such page');
+    if (pathname === '/strange') return new Response('fine', { headers: { 'x-cellar-thrown': '{}' } });
     return Response.json({ ...described(request), props: this.ctx.props });
   }
   who() {

@@ -24,7 +24,7 @@ export const NO_SCRIPT_HEADER = 'x-cellar-no-script';
  * stands for these values.
  */
 export const OUTBOUND_HEADER = 'x-cellar-outbound';
-/** In a response: what the called Durable Object's `fetch()` threw, as JSON. */
+/** In a response: what the `fetch()` of the called entrypoint or Durable Object threw, as JSON. */
 export const THROWN_HEADER = 'x-cellar-thrown';
 /** `http` or `https`. workerd removes it, and makes the Worker's URL from it. */
 export const PROTO_HEADER = 'X-Cellar-Proto';

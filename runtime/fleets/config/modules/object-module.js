@@ -2,16 +2,12 @@
 // other app's object and no data, and forwards calls.
 
 import { DurableObject } from 'cloudflare:workers';
-import { connect, forwarding } from './cellar-service.js';
+import { connect, fetchOrThrow, forwarding } from './cellar-service.js';
 
 /** The header that names the called object. The host reads it. */
 const OBJECT_HEADER = 'x-cellar-object';
-/** The header of an answer with what the object's `fetch()` threw. */
-const THROWN_HEADER = 'x-cellar-thrown';
 /** Maximum length of an object's name that is sent, in characters. Longer names exceed Cloudflare's limit of 1,024 bytes. */
 const NAME_LENGTH = 1_024;
-/** Error classes that are kept when an object's error is thrown again. All others become `Error`. */
-const ERRORS = { Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
 
 /** Returns the class of stand-ins for the objects of a binding. @param index the binding's number */
 export function objectsOf(index) {
@@ -38,12 +34,7 @@ export function objectsOf(index) {
 async function fetchObject(service, request, headers) {
   const passed = new Request(request);
   for (const [name, value] of Object.entries(headers)) passed.headers.set(name, value);
-  const answer = await service.fetch(passed);
-  const thrown = answer.headers.get(THROWN_HEADER);
-  if (thrown === null) return answer;
-  const { name, message } = JSON.parse(thrown);
-  const Thrown = Object.hasOwn(ERRORS, name) ? ERRORS[name] : Error;
-  throw Object.assign(new Thrown(message), { name });
+  return fetchOrThrow(service, passed);
 }
 
 function asciiJson(value) {

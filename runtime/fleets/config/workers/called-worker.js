@@ -8,7 +8,7 @@ import { calledBy } from './cellar-capture.js';
 export const CALL_HEADER = 'x-cellar-call';
 /** The header with the parameters for an outbound Worker, as JSON. Written by the host. */
 const OUTBOUND_HEADER = 'x-cellar-outbound';
-/** The header of an answer with the error that an object's `fetch()` threw. The calling app's process throws it again. */
+/** The header of an answer with the error that the called `fetch()` threw. The calling app's process throws it again. */
 const THROWN_HEADER = 'x-cellar-thrown';
 /** Maximum length of the error's name and of its message in `THROWN_HEADER`, in characters each. */
 const THROWN_LENGTH = 2_000;
@@ -49,7 +49,7 @@ export async function answerCall(request, exports, { tail, outbound }) {
   if (kind === 'fetch') {
     const passed = new Request(request);
     passed.headers.delete(CALL_HEADER);
-    return object === undefined ? target.fetch(passed) : fetchObject(target, passed);
+    return fetchFrom(target, passed);
   }
   const capnweb = await import('./cellar-capnweb.js').catch(() => null);
   if (capnweb === null)
@@ -127,11 +127,11 @@ function objectOf({ className, id, name }, exports) {
   }
 }
 
-/** Calls an object's `fetch()`. An error that it throws is passed in a header, so that the calling app can throw it. */
-async function fetchObject(stub, request) {
+/** Calls the `fetch()` of a stub. An error that it throws is passed in a header, so that the calling app can throw it. */
+async function fetchFrom(stub, request) {
   try {
     const answer = await stub.fetch(request);
-    // The object may pass on a response from elsewhere, which must not fake this header.
+    // The called code may pass on a response from elsewhere, which must not fake this header.
     return answer.headers.has(THROWN_HEADER) ? withoutThrown(answer) : answer;
   } catch (error) {
     const { name, message } = error instanceof Error ? error : { name: 'Error', message: String(error) };

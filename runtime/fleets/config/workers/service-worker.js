@@ -6,6 +6,10 @@ import { RpcSession, WebSocketTransport } from './cellar-capnweb.js';
 
 /** Prefix of a call's last argument when it carries the trace. The other app removes it. See `cellar-capture.js`. */
 const CARRIED = '\u001ecellar-traceparent ';
+/** The header of an answer with the error that the called `fetch()` threw. */
+const THROWN_HEADER = 'x-cellar-thrown';
+/** Error classes that are kept when an error is thrown again. All others become `Error`. */
+const ERRORS = { Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
 /** How often to check whether a call's connection is still in use by its result, in ms. */
 const LOOK_MS = 50;
 /** Maximum number of values in a result that are searched for references to the other app. */
@@ -14,10 +18,12 @@ const LOOKED_AT = 10_000;
 export default class Service extends WorkerEntrypoint {
   constructor(context, env) {
     super(context, env);
-    const { index } = context.props;
+    const { index, isPlain } = context.props;
+    const service = env[`fetch ${index}`];
     // biome-ignore lint/correctness/noConstructorReturn: a binding has every method, and only the other app knows them.
     return forwarding(this, {
-      fetch: (request) => env[`fetch ${index}`].fetch(request),
+      // A plain request arrives as a visitor's, whose answer could fake the header of an error.
+      fetch: (request) => (isPlain ? service.fetch(request) : fetchOrThrow(service, request)),
       connect: (headers) => connect(env[`rpc ${index}`], headers),
       context,
     });
@@ -49,6 +55,16 @@ function call(context, connect, name, values) {
   const carries = typeof last === 'string' && last.startsWith(CARRIED);
   const headers = carries ? { traceparent: last.slice(CARRIED.length) } : {};
   return ask(context, connect(headers), (main) => main.call(name, values));
+}
+
+/** Calls the `fetch()` of an entrypoint or object. @throws {Error} what it threw, with its class, name and message */
+export async function fetchOrThrow(service, request) {
+  const answer = await service.fetch(request);
+  const thrown = answer.headers.get(THROWN_HEADER);
+  if (thrown === null) return answer;
+  const { name, message } = JSON.parse(thrown);
+  const Thrown = Object.hasOwn(ERRORS, name) ? ERRORS[name] : Error;
+  throw Object.assign(new Thrown(message), { name });
 }
 
 /** Opens a connection for one method call. @throws {Error} with the reason of a refusal */
