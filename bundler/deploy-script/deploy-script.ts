@@ -44,6 +44,8 @@ const ELSEWHERE = /^(?:-w|--workspaces?|--prefix|-C|--dir|--cwd|--filter|-F|-r|-
 const OWN = ['exec', 'dlx', 'x', 'install', 'i', 'ci', 'add', 'workspace', 'workspaces'];
 /** Programs that run scripts one after another. */
 const RUNNERS = ['run-s', 'npm-run-all', 'npm-run-all2'];
+/** Programs whose arguments name files or say something, so that the word `build` does not mean that they build. */
+const NOT_BUILDING = ['cd', 'cp', 'del', 'del-cli', 'echo', 'mkdir', 'mv', 'rimraf', 'rm', 'shx'];
 /** Maximum depth of scripts that call each other. */
 const DEPTH = 10;
 
@@ -102,8 +104,15 @@ export function joined(steps: Step[]): string {
 
 /** Whether a command, or a script that it runs, has a word such as `build` or `build:css`. */
 function buildsByName(scripts: Scripts, { text, script }: Step): boolean {
-  const all = script === null ? text : `${text} ${scripts[script]}`;
-  return /(?:^|[\s:/-])(?:build|generate|compile|bundle)(?:$|[\s:;&])/.test(all);
+  const lines = script === null ? [text] : [text, scripts[script]!];
+  return lines
+    .flatMap(shellSteps)
+    .flatMap(({ commands }) => commands)
+    .some(
+      (command) =>
+        !NOT_BUILDING.includes(calledBy(scripts, command).words[0] ?? '') &&
+        /(?:^|[\s:/-])(?:build|generate|compile|bundle)(?:$|[\s:;&])/.test(command.join(' ')),
+    );
 }
 
 /**

@@ -184,6 +184,30 @@ test('the commands before Wrangler in a deploy script are the build, and its arg
   }
 });
 
+test('commands on files and folders do not build, whatever the folder is called', () => {
+  const builds = (before: string) =>
+    deployScript({
+      clean: 'npx rimraf build',
+      site: 'rm -rf build; vite build',
+      deploy: `${before} && wrangler deploy`,
+    })?.builds;
+  for (const before of [
+    'cd build',
+    'rm -rf build',
+    'npm run clean',
+    'mkdir -p build && cp a build',
+    'echo "a build"',
+  ])
+    assert.equal(builds(before), false, before);
+  for (const before of [
+    'vite build',
+    'rm -rf build || npm run build:css',
+    'npm run site',
+    'cd build && vite build',
+  ])
+    assert.equal(builds(before), true, before);
+});
+
 test('account commands and those after Wrangler are named and not run', () => {
   const scripts = {
     predeploy: 'wrangler whoami || wrangler login',
