@@ -133,7 +133,7 @@ function configOf(folder: string, call: DeployCall): Partial<WranglerConfig> {
     ...(assets !== null && { assets: { directory: join(folder, assets) } }),
     ...(compatibilityDate !== null && { compatibility_date: compatibilityDate }),
     ...(compatibilityFlags.length > 0 && { compatibility_flags: compatibilityFlags }),
-    ...(minify && { minify }),
+    ...(minify !== null && { minify }),
     ...(tsconfig !== null && { tsconfig: join(folder, tsconfig) }),
     ...(jsxFactory !== null && { jsx_factory: jsxFactory }),
     ...(jsxFragment !== null && { jsx_fragment: jsxFragment }),

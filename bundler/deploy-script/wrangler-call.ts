@@ -13,7 +13,7 @@ export interface DeployCall {
   assets: string | null;
   compatibilityDate: string | null;
   compatibilityFlags: string[];
-  minify: boolean;
+  minify: boolean | null;
   tsconfig: string | null;
   jsxFactory: string | null;
   jsxFragment: string | null;
@@ -29,7 +29,8 @@ const WITH_VALUE = new Set(
   `c config e env name assets compatibility-date compatibility-flag compatibility-flags var define alias triggers
   schedule schedules route routes domain domains site site-include site-exclude jsx-factory jsx-fragment tsconfig outdir
   outfile tag message dispatch-namespace cwd env-file containers-rollout secrets-file metafile project-name branch
-  commit-hash commit-message upload-source-maps cacheChunkSize`.split(/\s+/),
+  commit-hash commit-message cacheChunkSize old-asset-ttl profile zone zones zone-id zone-ids
+  durable-objects-code-update-mode`.split(/\s+/),
 );
 const DEPLOYS = /^(?:deploy|publish)$/;
 /** Matches commands of Wrangler that need no account. Some of them write files for a build. */
@@ -49,7 +50,7 @@ export function commandKind(words: string[]): CommandKind {
     return given[0] === 'populateCache' ? 'account' : 'other';
   }
   if (!PROGRAM.test(program) || given.length === 0) return 'other';
-  if (flags.has('dry-run') || LOCAL.test(given.join(' '))) return 'other';
+  if (isOn(flags, 'dry-run') || LOCAL.test(given.join(' '))) return 'other';
   const deploys = given[0] === 'pages' ? given[1] : given[0];
   return DEPLOYS.test(deploys ?? '') ? 'deploy' : 'account';
 }
@@ -76,7 +77,7 @@ export function readCall(script: string, isCertain: boolean, words: string[]): D
     compatibilityFlags: ['compatibility-flag', 'compatibility-flags'].flatMap(
       (name) => flags.get(name) ?? [],
     ),
-    minify: flags.has('minify'),
+    minify: isOn(flags, 'minify'),
     tsconfig: one('tsconfig'),
     jsxFactory: one('jsx-factory'),
     jsxFragment: one('jsx-fragment'),
@@ -95,17 +96,29 @@ function pairOf(text: string): [string, string] {
   return colon < 0 ? [text, ''] : [text.slice(0, colon), text.slice(colon + 1)];
 }
 
+/** Values of flags by their names. A flag without a value has an empty list. */
+type Flags = Map<string, string[]>;
+
+/** Whether a flag without a value, or with `true` or `false`, is on; `null` without the flag. */
+function isOn(flags: Flags, name: string): boolean | null {
+  const values = flags.get(name);
+  return values === undefined ? null : values.at(-1) !== 'false';
+}
+
 /** Splits words into positional arguments and values of flags. */
-function parse(words: string[]): { given: string[]; flags: Map<string, string[]> } {
+function parse(words: string[]): { given: string[]; flags: Flags } {
   const given: string[] = [];
-  const flags = new Map<string, string[]>();
+  const flags: Flags = new Map();
   const redirected = words.findIndex((word) => /^\d*[<>&]/.test(word));
   const queue = words.slice(0, redirected < 0 ? undefined : redirected).filter((word) => word !== '--');
   for (let word = queue.shift(); word !== undefined; word = queue.shift()) {
     const [, name, value] = /^--?([\w-]+)(?:=(.*))?$/.exec(word) ?? [];
     if (name === undefined) given.push(word);
     else {
-      const said = value ?? (WITH_VALUE.has(name) && !queue[0]?.startsWith('-') ? queue.shift() : undefined);
+      const isValue = WITH_VALUE.has(name)
+        ? !queue[0]?.startsWith('-')
+        : /^(?:true|false)$/.test(queue[0] ?? '');
+      const said = value ?? (isValue ? queue.shift() : undefined);
       flags.set(name, [...(flags.get(name) ?? []), ...(said === undefined ? [] : [said])]);
     }
   }

@@ -9,7 +9,7 @@ function read(scripts: Scripts) {
   const found = deployScript(scripts);
   if (found === null) return null;
   const { main, pages, config, environment, assets, minify } = found.call;
-  const call = { main, pages, config, environment, assets, ...(minify && { minify }) };
+  const call = { main, pages, config, environment, assets, minify };
   const said = Object.fromEntries(Object.entries(call).filter(([, value]) => value !== null));
   return {
     build: [...(found.startsWithBuild ? ['<build>'] : []), ...(found.before ? [found.before] : [])].join(
@@ -83,6 +83,11 @@ const FORMS: [deploy: string | Scripts, build: string, said: object][] = [
   ],
   ['wrangler deploy --minify src/index.ts', '', { main: 'src/index.ts', minify: true }],
   ['wrangler deploy --minify ./src/app/worker.ts', '', { main: './src/app/worker.ts', minify: true }],
+  ['wrangler deploy --keep-vars true', '', {}],
+  ['wrangler deploy --minify true src/index.ts --dry-run false', '', { main: 'src/index.ts', minify: true }],
+  ['wrangler deploy --minify false', '', { minify: false }],
+  ['wrangler deploy --old-asset-ttl 3600 --upload-source-maps src/index.ts', '', { main: 'src/index.ts' }],
+  ['wrangler pages deploy --commit-dirty true dist', '', { pages: 'dist' }],
   ['wrangler d1 migrations apply --remote && wrangler deploy', '', {}],
   ['wrangler d1 migrations apply DB --local && wrangler deploy --remote', '', {}],
   ['vite build && wrangler deploy --env main --secrets-file .env.ci', 'vite build', { environment: 'main' }],
