@@ -143,7 +143,8 @@ const IGNORED = { result: 'ignored' };
 for (const kind of ['github', 'gitea', 'gitlab'] as const)
   test(`a pull request at ${kind} gets a preview, a status and one comment, and loses the preview when merged`, async () => {
     const { id, api, open, pull, reaches, full: repository } = await connected(kind, kind);
-    api.members.add('grace').add('7');
+    if (kind === 'gitea') api.teamMembers.add('Grace');
+    else api.members.add('grace').add('7');
     const sha = open(5, 'proposed');
     api.failures.push(503);
     assert.deepEqual(await deliver(id, told(kind, { repository, number: 5, sha })), QUEUED);

@@ -25,7 +25,7 @@ export interface CommitStatus {
 
 /** Each method rejects with an `Error` that says what the Git host answered. */
 export interface GitHostApi {
-  /** Whether an author owns the repository or is a collaborator of it; on GitLab, a member who may push. */
+  /** Whether an author owns the repository, or belongs to it as a collaborator or by a team; on GitLab, may push. */
   isMember: (author: string, signal: AbortSignal) => Promise<boolean>;
   setStatus: (sha: string, status: CommitStatus, signal: AbortSignal) => Promise<void>;
   /**
@@ -73,8 +73,15 @@ export function gitHostApi({ host, remote, token, reachable }: GitHostAccess): G
   const path = name.split('/').map(encodeURIComponent).join('/');
   if (host === 'gitlab')
     return gitLab(target(`/api/v4/projects/${encodeURIComponent(name)}`, { 'private-token': token }));
-  if (host === 'gitea')
-    return issueApi(target(`/api/v1/repos/${path}`, { authorization: `token ${token}` }), name);
+  if (host === 'gitea') {
+    const gitea = target(`/api/v1/repos/${path}`, { authorization: `token ${token}` });
+    const api = issueApi(gitea, name);
+    return {
+      ...api,
+      isMember: async (author, signal) =>
+        (await api.isMember(author, signal)) || isAssignable(gitea, author, signal),
+    };
+  }
   const prefix = isGitHubCom ? `/repos/${path}` : `/api/v3/repos/${path}`;
   const headers = {
     authorization: `Bearer ${token}`,
@@ -105,6 +112,13 @@ function issueApi(target: GitHostTarget, name: string): GitHostApi {
         signal,
       }),
   };
+}
+
+/** Whether an author is in Gitea's list of assignees. It has the members of teams, who are no collaborators there. */
+async function isAssignable(target: GitHostTarget, author: string, signal: AbortSignal): Promise<boolean> {
+  const list = (await askGitHost(target, 'GET', '/assignees', null, signal)).json();
+  const assignees = Array.isArray(list) ? (list as { login?: unknown }[]) : [];
+  return assignees.some((each) => String(each?.login).toLowerCase() === author.toLowerCase());
 }
 
 function gitLab(target: GitHostTarget): GitHostApi {

@@ -16,6 +16,8 @@ export class GitHostApi {
   readonly calls: string[] = [];
   /** Members: their logins, and at GitLab their numbers. */
   readonly members = new Set<string>();
+  /** Logins of members of the organization's teams, at Gitea. */
+  readonly teamMembers = new Set<string>();
   /** The status for others than members. */
   notMember: 403 | 404 = 404;
   /** Statuses with which the next calls fail, one for each, before it answers normally. */
@@ -73,6 +75,7 @@ export class GitHostApi {
           return kind === 'gitlab' ? [200, { access_level: 30 }] : [204, null];
         },
       ],
+      [exactly('GET', '/assignees'), () => [200, [...this.teamMembers].map((login) => ({ login }))]],
     ];
   }
 
