@@ -93,7 +93,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   const { output_directory: output } = settings;
   const { place, why, rootBuild } = findPlace(realpathSync(worktree), settings);
   const manifest = packageJsonOf(place);
-  const project = findProject(place, null, output);
+  const project = findProject(place, null, output, settings.build_command !== null);
   const read = project?.kind === 'wrangler' ? await readConfig(place, project, environment, false) : null;
   const below = read !== null && manifest === null ? packageBelow(place, read) : null;
   const installed = below ?? installFolder(place);
@@ -246,7 +246,7 @@ function findPlace(
     const rootBuild = build_command === null ? named.before : null;
     return { place: { ...placeOf(root, folder), deployLine: named.line }, why, rootBuild };
   }
-  if (findProject(place, null, output) !== null) return asNamed;
+  if (findProject(place, null, output, build_command !== null) !== null) return asNamed;
   const only = onlyProject(root, build_command !== null || scripts.build !== undefined);
   if (only === null) return asNamed;
   return {

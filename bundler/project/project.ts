@@ -18,8 +18,17 @@ const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
 /** Configurations of tools that build a site from sources. */
 const SITE_TOOLS =
   /^(?:(?:vite|webpack|rollup|rolldown|astro|svelte|nuxt|next|vue|rsbuild|rspack|docusaurus|quasar)\.config\.[cm]?[jt]s|angular\.json|\.parcelrc)$/;
+/** Programs outside npm that build a site from sources. `output` is the folder that they write. */
+const SITE_GENERATORS = [
+  { name: 'Hugo', config: /^hugo\.(?:toml|ya?ml|json)$/, command: 'hugo', output: 'public' },
+  { name: 'Jekyll', config: /^_config\.(?:ya?ml|toml)$/, command: 'jekyll build', output: '_site' },
+  { name: 'MkDocs', config: /^mkdocs\.ya?ml$/, command: 'mkdocs build', output: 'site' },
+  { name: 'mdBook', config: /^book\.toml$/, command: 'mdbook build', output: 'book' },
+];
 /** Matches a page that loads sources, which a tool must compile. */
 const SOURCE_PAGE = /<script\b[^>]*\bsrc=["']?[^"'>\s]+\.(?:tsx?|mts|jsx|vue|svelte)\b/i;
+/** Matches a page with front matter, such as a page of Jekyll. */
+const FRONT_MATTER = /^---\r?\n/;
 /** Bytes to read from the start of a page. */
 const PAGE_BYTES = 256 * 1024;
 const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
@@ -103,10 +112,16 @@ export interface PackageJson {
  * Detects the kind of project in a folder. A build may turn a Worker into a site, so call this again after the build.
  * @param before the result of `siteFolders` before the build; `null` without a build, and before it
  * @param output the setting `output_directory`: the site's folder
+ * @param hasBuild whether a setting names the build command, so that a page may wait for its build
  * @returns `null` when nothing can be deployed
  * @throws {BuildFailure} when it is not clear what to deploy
  */
-export function findProject(place: Place, before: PageFolders | null, output: string | null): Project | null {
+export function findProject(
+  place: Place,
+  before: PageFolders | null,
+  output: string | null,
+  hasBuild = false,
+): Project | null {
   const { root, folder } = place;
   const manifest = packageJsonOf(place);
   const call = deployScript(manifest?.scripts ?? {})?.call ?? null;
@@ -132,7 +147,7 @@ export function findProject(place: Place, before: PageFolders | null, output: st
   const entry = entries
     .map((name) => join(folder, name))
     .find((path) => path.startsWith(root + sep) && isFile(root, path));
-  const site = before === null ? sourceSite(place, manifest) : builtSite(place, before, entry);
+  const site = before === null ? sourceSite(place, manifest, hasBuild) : builtSite(place, before, entry);
   if (site !== null) return { kind: 'site', directory: join(folder, site) };
   if (entry !== undefined) return { kind: 'worker', main: entry };
   const only = before === null ? onlySite(place, manifest) : null;
@@ -154,18 +169,49 @@ export function siteFolders({ folder }: Place): PageFolders {
  * Returns the folder of a site that needs no build, relative to the project's folder; `null` without such a site.
  * @throws {BuildFailure} when the site needs a build, and the project has none
  */
-function sourceSite({ root, folder }: Place, manifest: PackageJson | null): string | null {
-  const site = SITE_DIRECTORIES.find((name) => isFile(root, join(folder, name, 'index.html')));
+function sourceSite({ root, folder }: Place, manifest: PackageJson | null, hasBuild: boolean): string | null {
+  const generator = siteGenerator(folder);
+  const site = [...SITE_DIRECTORIES, ...(generator ? [generator.output] : [])].find((name) =>
+    isFile(root, join(folder, name, 'index.html')),
+  );
   if (site !== undefined) return site;
   if (manifest?.scripts.build !== undefined) return null;
   if (!isFile(root, join(folder, 'index.html'))) return isFile(root, join(folder, PAGES_WORKER)) ? '.' : null;
+  const page = () => readPage(root, join(folder, 'index.html'));
   const tool = readdirSync(folder).find((name) => SITE_TOOLS.test(name));
-  const page = () => readHead(root, join(folder, 'index.html'), PAGE_BYTES).toString('utf8');
-  if (tool === undefined && !SOURCE_PAGE.test(page())) return '.';
-  const sign = tool === undefined ? 'names a script that browsers cannot run' : `belongs to ${tool}`;
-  throw new BuildFailure(
-    `index.html in the root ${sign}, and nothing builds it: add a script "build" to package.json, or ${nameFolder('.')}`,
-  );
+  const sign = tool === undefined ? signOfSource(page()) : `belongs to ${tool}`;
+  if (sign === null) return '.';
+  if (hasBuild) return null;
+  const advice =
+    generator?.advice ?? `nothing builds it: add a script "build" to package.json, or ${nameFolder('.')}`;
+  throw new BuildFailure(`index.html in the root ${sign}, and ${advice}`);
+}
+
+/** Returns the site generator whose configuration is in a folder, and advice on how to deploy its site; `null` without one. */
+function siteGenerator(folder: string): { output: string; advice: string } | null {
+  const names = readdirSync(folder);
+  for (const { name, config, command, output } of SITE_GENERATORS) {
+    const file = names.find((each) => config.test(each));
+    if (file === undefined) continue;
+    const advice = `nothing runs ${name}, which ${file} is for: commit the folder ${output}/ that \`${command}\` writes, or install ${name} in /usr/local/bin of the server and set \`cellar builds set --build-command ${typed(command)} --output-directory ${output}\``;
+    return { output, advice };
+  }
+  return null;
+}
+
+/** Returns why a page is a source that a tool must build; `null`: it is not. */
+function signOfSource(page: string): string | null {
+  if (SOURCE_PAGE.test(page)) return 'names a script that browsers cannot run';
+  return FRONT_MATTER.test(page) ? 'begins with front matter' : null;
+}
+
+/** Whether a page is a template. Vue also uses `{{`, but only in the body of a page. */
+function isTemplate(page: string): boolean {
+  return page.includes('{%') || page.split(/<body\b/i)[0]!.includes('{{');
+}
+
+function readPage(root: string, path: string): string {
+  return readHead(root, path, PAGE_BYTES).toString('utf8');
 }
 
 /**
@@ -178,14 +224,16 @@ function onlySite(place: Place, manifest: PackageJson | null): string | null {
   const { build, start = '' } = manifest?.scripts ?? {};
   const names = readdirSync(folder);
   const needsTools =
-    build !== undefined || NODE_COMMAND.test(start) || names.some((name) => SITE_TOOLS.test(name));
+    build !== undefined ||
+    NODE_COMMAND.test(start) ||
+    names.some((name) => SITE_TOOLS.test(name)) ||
+    siteGenerator(folder) !== null;
   if (needsTools || wranglerFolders(folder).length > 0) return null;
-  const pages = Object.keys(findPages(folder, [])).filter(
-    (path) =>
-      !path.includes(sep) &&
-      !isFile(root, join(folder, path, 'package.json')) &&
-      !SOURCE_PAGE.test(readHead(root, join(folder, path, 'index.html'), PAGE_BYTES).toString('utf8')),
-  );
+  const pages = Object.keys(findPages(folder, [])).filter((path) => {
+    if (path.includes(sep) || isFile(root, join(folder, path, 'package.json'))) return false;
+    const page = readPage(root, join(folder, path, 'index.html'));
+    return signOfSource(page) === null && !isTemplate(page);
+  });
   if (pages.length > 1)
     throw new BuildFailure(
       `index.html lies in ${pages.map((path) => `${path}/`).join(', ')}, and Cellar cannot tell which folder to deploy: ${nameFolder(pages[0]!)}`,
@@ -261,6 +309,9 @@ export function nothingDeployable(place: Place, output: string | null): BuildFai
   const apps = frameworkFolders(place);
   if (apps.length > 0) return unnamedFolder(apps, 'projects of frameworks');
   const start = manifest?.scripts.start;
+  const generator = siteGenerator(place.folder);
+  if (generator !== null && start === undefined)
+    return new BuildFailure(`nothing to deploy: ${generator.advice}`);
   const server = start === undefined ? '' : `. "start" of package.json is not run${SERVER_ADVICE}`;
   return new BuildFailure(`nothing to deploy: looked for ${places.join('; ')}${server}`);
 }

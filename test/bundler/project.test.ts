@@ -211,6 +211,49 @@ test('a page that needs a build tool is not a site', () => {
   // The build script of this project creates the site.
   assert.equal(found({ ...vite, 'package.json': '{"scripts": {"build": "vite build"}}' }), null);
   assert.equal(found({ 'index.html': '<script src="app.js"></script>' })?.kind, 'site');
+
+  const jekyll = { '_config.yml': '', 'index.html': '---\nlayout: default\n---\n' };
+  assert.throws(
+    () => found(jekyll),
+    /begins with front matter, and nothing runs Jekyll, which _config\.yml is for: commit the folder _site\/ .*--build-command 'jekyll build' --output-directory _site/,
+  );
+  assert.throws(
+    () => found({ 'index.html': '---\n---\n' }),
+    /begins with front matter, and nothing builds it/,
+  );
+  // Jekyll copies a page without front matter.
+  assert.equal(found({ ...jekyll, 'index.html': '<h1>x</h1>' })?.kind, 'site');
+  const page = '<html><head><title>{{ .Title }}</title></head><body></body>';
+  const sources: [files: Files, output: string][] = [
+    [jekyll, '_site'],
+    [{ 'hugo.toml': '', 'layouts/index.html': page, 'content/index.html': '' }, 'public'],
+    [{ 'mkdocs.yml': '', 'docs/index.html': '' }, 'site'],
+    [{ 'book.toml': '', 'theme/index.html': '' }, 'book'],
+  ];
+  for (const [files, output] of sources) {
+    if (files !== jekyll) assert.equal(found(files), null, output);
+    const built = found({ ...files, [`${output}/index.html`]: '' });
+    assert.ok(built?.kind === 'site' && built.directory.endsWith(`/${output}`), output);
+  }
+  for (const template of [page, '{% extends "base.html" %}', '{{ title }}'])
+    assert.equal(found({ 'templates/index.html': template }), null, template);
+  const vue = '<html><head></head><body><div id="app">{{ message }}</div></body>';
+  assert.equal(found({ 'src/index.html': vue })?.kind, 'site');
+  const root = worktrees.write({ 'hugo.toml': '' });
+  assert.match(
+    nothingDeployable({ root, folder: root }, null).message,
+    /^nothing to deploy: nothing runs Hugo, which hugo\.toml is for: .*--build-command hugo --output-directory public/,
+  );
+});
+
+test('a page with front matter waits for the build command of the settings', async () => {
+  const worktree = worktrees.write({ '_config.yml': '', 'index.html': '---\n---\n' });
+  const settings = { ...NO_SETTINGS, build_command: 'jekyll build' };
+  const plan = await planBuild({ worktree, settings, environment: null, manifests: [] });
+  assert.deepEqual(
+    plan.build.map((each) => each.kind === 'command' && each.command),
+    ['jekyll build'],
+  );
 });
 
 test('after a build its output folder is the site', () => {
