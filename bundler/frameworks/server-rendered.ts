@@ -2,7 +2,7 @@
 // the framework's adapter. Nuxt and SolidStart need no adapter: their builder, Nitro, detects Workers by environment
 // variables.
 import type { Place } from '../project/place.ts';
-import { dependsOn, type PackageJson } from '../project/project.ts';
+import { ADAPTERS, dependsOn, type PackageJson } from '../project/project.ts';
 import { type Adapter, configText } from './adapter.ts';
 
 interface ServerFramework {
@@ -48,20 +48,6 @@ const FRAMEWORKS: ServerFramework[] = [
     isServer: (config) => !/\b(?:spa|prerender)\s*:/.test(config),
   },
 ];
-/** Packages with which a project of these frameworks becomes a site or a Worker without `wrangler setup`. */
-const ADAPTERS = [
-  '@astrojs/cloudflare',
-  '@cloudflare/vite-plugin',
-  '@sveltejs/adapter-cloudflare',
-  '@sveltejs/adapter-cloudflare-workers',
-  '@sveltejs/adapter-static',
-  '@tanstack/nitro-v2-vite-plugin',
-  'nitro',
-  'nitro-nightly',
-  'nitropack',
-  'vinxi',
-];
-
 /** Returns the adapter that `wrangler setup` adds to a project; `null` when the project needs none, or has one. */
 export function serverAdapter(place: Place, manifest: PackageJson): Adapter | null {
   const framework = FRAMEWORKS.find(({ packages }) => packages.some((name) => dependsOn(manifest, name)));

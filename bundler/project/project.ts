@@ -15,6 +15,8 @@ import { readHead, readJsonText } from './regular-file.ts';
 
 /** Usual folders of a static site's `index.html`, besides the root. Folders that tools write come first. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
+/** Folders into which frameworks write a Pages project. Not each of them has an `index.html`. */
+const PAGES_DIRECTORIES = [...SITE_DIRECTORIES, '.svelte-kit/cloudflare'];
 /** Configurations of tools that build a site from sources. */
 const SITE_TOOLS =
   /^(?:(?:vite|webpack|rollup|rolldown|astro|svelte|nuxt|next|vue|rsbuild|rspack|docusaurus|quasar)\.config\.[cm]?[jt]s|angular\.json|\.parcelrc)$/;
@@ -53,6 +55,19 @@ const SERVER_FRAMEWORKS = [
   'next',
   'nuxt',
   'waku',
+];
+/** Packages with which a project of a server framework becomes a site or a Worker without `wrangler setup`. */
+export const ADAPTERS = [
+  '@astrojs/cloudflare',
+  '@cloudflare/vite-plugin',
+  '@sveltejs/adapter-cloudflare',
+  '@sveltejs/adapter-cloudflare-workers',
+  '@sveltejs/adapter-static',
+  '@tanstack/nitro-v2-vite-plugin',
+  'nitro',
+  'nitro-nightly',
+  'nitropack',
+  'vinxi',
 ];
 
 /** Advice for the author of a Node server. Follows text that names the server. */
@@ -252,6 +267,8 @@ function builtSite(place: Place, before: PageFolders, entry: string | undefined)
   const written = writtenPages(before, siteFolders(place));
   const known = SITE_DIRECTORIES.find((name) => written.includes(name));
   if (known !== undefined) return known;
+  const pages = PAGES_DIRECTORIES.find((name) => isThere(root, join(folder, name, PAGES_WORKER)));
+  if (pages !== undefined && written.every((path) => path.startsWith(`${pages}/`))) return pages;
   const places = [...written.map((path) => `${path}/index.html`), ...(entry ? [show(root, entry)] : [])];
   if (written.length > 0 && places.length > 1)
     throw new BuildFailure(
@@ -301,6 +318,11 @@ export function nothingDeployable(place: Place, output: string | null): BuildFai
     `then a Worker in package.json's "main", ${ENTRY_FILES.join(' or ')}`,
   ];
   const manifest = packageJsonOf(place);
+  const adapter = ADAPTERS.find((name) => dependsOn(manifest, name));
+  if (adapter !== undefined)
+    return new BuildFailure(
+      `nothing to deploy: ${adapter} wrote no Wrangler configuration, and no index.html or ${PAGES_WORKER} in ${PAGES_DIRECTORIES.map((name) => `${name}/`).join(', ')}: set output_directory to the folder that it writes, with \`cellar builds set --output-directory FOLDER\` or in the app's settings`,
+    );
   const framework = SERVER_FRAMEWORKS.find((name) => dependsOn(manifest, name));
   if (framework !== undefined)
     return new BuildFailure(

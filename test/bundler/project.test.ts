@@ -275,6 +275,12 @@ test('after a build its output folder is the site', () => {
   assert.equal(build(source, { '.output/public/index.html': '', dist: { link: '.output/public' } }), 'dist');
   assert.equal(build({ ...source, 'index.ts': '' }, { 'dist/index.html': '' }), 'dist');
   assert.equal(build({ 'index.ts': '' }, { 'lib/x.js': '' }), 'worker');
+  // Frameworks write a Pages project with a Worker and no page, or with pages of some paths.
+  const sources = { 'package.json': source['package.json'], 'public/index.html': '' };
+  const worker = { 'dist/_worker.js/index.js': '', 'dist/about/index.html': '' };
+  assert.equal(build(sources, worker), 'dist');
+  assert.equal(build(source, { '.svelte-kit/cloudflare/_worker.js': '' }), '.svelte-kit/cloudflare');
+  assert.equal(build({ 'public/_worker.js': '' }, { 'pages/index.html': '' }), 'pages');
   assert.throws(
     () => build(source, { 'site/a.html': '' }),
     /the build wrote no folder with an index\.html, and the root has the project's sources: name the folder/,
@@ -504,6 +510,13 @@ test('a framework without its adapter fails with the command that adds it', () =
   const root = worktrees.write({ 'package.json': '{"devDependencies": {"@react-router/dev": "7"}}' });
   const { message } = nothingDeployable({ root, folder: root }, null);
   assert.match(message, /@react-router\/dev wrote no site.* run `npx wrangler setup` in the project/);
+  const adapted = worktrees.write({
+    'package.json': '{"dependencies": {"astro": "5", "@astrojs/cloudflare": "12"}}',
+  });
+  assert.match(
+    nothingDeployable({ root: adapted, folder: adapted }, null).message,
+    /@astrojs\/cloudflare wrote no Wrangler configuration.* --output-directory FOLDER/,
+  );
 });
 
 test('a workspace whose root has nothing to deploy names the folders of its frameworks', () => {
