@@ -17,6 +17,8 @@ const DELIVERIES = [
 const PUSHES = ['push', 'Push Hook', 'Tag Push Hook'];
 const SHOWN_LENGTH = 100;
 const NO_SHA = /^0+$/;
+const SHA = /^[0-9a-f]{40}$/;
+const NO_PUSH = { ref: null, after: null };
 
 /**
  * Parses a delivery whose signature was verified.
@@ -34,17 +36,20 @@ export async function deliveryOf(
     digest: identity === '' ? digest : `${digest} ${cutText(identity, SHOWN_LENGTH)}`,
     delivery: cutText(firstOf(headers, DELIVERIES) ?? '', SHOWN_LENGTH),
     event: cutText(event, SHOWN_LENGTH),
-    ref: PUSHES.includes(event) ? pushedRef(parse(headers, body)) : null,
+    ...(PUSHES.includes(event) ? pushed(parse(headers, body)) : NO_PUSH),
     pull: pullOf(event, isGitHub(headers), () => parse(headers, body)),
   };
 }
 
-/** Returns the ref of a push; `ANY_REF` when the payload has none; null when the ref was deleted or is invalid. */
-function pushedRef(payload: object): string | null {
+/** Returns the ref of a push; `ANY_REF` when the payload has none; `NO_PUSH` when the ref was deleted or is invalid. */
+function pushed(payload: object): Pick<HookDelivery, 'ref' | 'after'> {
   const { ref, after } = payload as { ref?: unknown; after?: unknown };
-  if (ref === undefined) return ANY_REF;
-  if (typeof ref !== 'string' || !ref.startsWith('refs/')) return null;
-  return typeof after === 'string' && NO_SHA.test(after) ? null : ref;
+  if (ref === undefined) return { ref: ANY_REF, after: null };
+  if (typeof ref !== 'string' || !ref.startsWith('refs/')) return NO_PUSH;
+  if (typeof after !== 'string') return { ref, after: null };
+  if (NO_SHA.test(after)) return NO_PUSH;
+  // For a tag it may be the tag's own object.
+  return { ref, after: ref.startsWith('refs/heads/') && SHA.test(after) ? after : null };
 }
 
 /** Parses a body as JSON, or as a form with JSON in its field `payload`, which GitHub sends by default. */

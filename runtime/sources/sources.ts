@@ -27,7 +27,10 @@ import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts'
 const SEALED = ' connection';
 /** Maximum fetches that begin in one second, so that thousands of connections do not delay a start of Cellar. */
 const DUE_AT_ONCE = 20;
-/** Waits before further attempts of a fetch, in ms. When all have failed, only the next delivery or poll starts one. */
+/**
+ * Waits before further attempts of a fetch that failed, or that did not find the announced commit, in ms. After the last
+ * one, only the next delivery or poll starts a fetch.
+ */
 const RETRIES_MS = [10_000, 60_000, 600_000];
 /**
  * Codes of refusals by this machine, not by the Git host. They are not failed attempts: the fetch is repeated after
@@ -61,6 +64,8 @@ export class Sources {
   readonly #pulls: Pulls;
   /** Fetches under way, by app. */
   readonly #running = new Map<string, Promise<void>>();
+  /** The newest commit that a delivery announced and no fetch has found yet, by app. */
+  readonly #announced = new Map<string, string>();
   readonly #ending = new AbortController();
 
   constructor(options: SourcesOptions) {
@@ -117,6 +122,7 @@ export class Sources {
     // A fetch over SSH fails until the new deploy key is added to the repository. Polling repeats the fetch anyway.
     const isReady = remote.kind === 'https' || same !== undefined || source.poll_minutes !== null;
     const dueAt = source.deploy_on === 'manual' || !isReady ? null : Date.now();
+    this.#announced.delete(appId);
     store.sources.save(appId, source, secrets.seal(appId, SEALED, JSON.stringify(keys)), dueAt);
     return { ...this.get(appId), secret: keys.secret };
   }
@@ -124,6 +130,7 @@ export class Sources {
   /** Removes the connection of an app, if any, with the previews of its pull requests. */
   async disconnect(appId: string): Promise<void> {
     await this.#pulls.forget(appId);
+    this.#announced.delete(appId);
     this.#options.store.sources.delete(appId);
   }
 
@@ -145,7 +152,10 @@ export class Sources {
       const pull = delivery.pull !== null && this.#pulls.isNews(appId, delivery.pull) ? delivery.pull : null;
       const result = isPush || pull !== null ? 'queued' : 'ignored';
       if (!store.sources.addDelivery(appId, delivery, result)) return 'repeated';
-      if (isPush) store.sources.want(appId, Date.now());
+      if (isPush) {
+        store.sources.want(appId, Date.now());
+        if (delivery.after !== null) this.#announced.set(appId, delivery.after);
+      }
       if (pull !== null) this.#pulls.take(appId, pull);
       return result;
     };
@@ -220,18 +230,24 @@ export class Sources {
     const { appId, dueAt, attempts } = row;
     const { sources } = this.#options.store;
     const poll = row.source.poll_minutes === null ? null : row.source.poll_minutes * 60_000;
-    let wait: number | null = poll;
+    const announced = this.#announced.get(appId);
+    let retry: number | null = null;
     try {
       requireRoom(this.#options.disk);
       const { sha } = await this.#fetch(row, null, this.#ending.signal);
-      this.#record(row, { sha, error: null }, 0);
+      // A delivery may arrive before each server of the Git host has the push.
+      const isBehind = announced !== undefined && announced !== sha;
+      if (isBehind) retry = RETRIES_MS[attempts] ?? null;
+      // After the last retry, the commit was probably replaced by another push.
+      if (retry === null && this.#announced.get(appId) === announced) this.#announced.delete(appId);
+      this.#record(row, { sha, error: null }, retry === null ? 0 : attempts + 1);
     } catch (error) {
       if (this.#ending.signal.aborted) return;
       const isNotYet = error instanceof Refusal && NOT_YET.includes(error.code);
       this.#record(row, { sha: null, error: reason(error) }, attempts + (isNotYet ? 0 : 1));
-      const retry = isNotYet ? NOT_YET_MS : (RETRIES_MS[attempts] ?? null);
-      wait = retry === null || poll === null ? (retry ?? poll) : Math.min(retry, poll);
+      retry = isNotYet ? NOT_YET_MS : (RETRIES_MS[attempts] ?? null);
     }
+    const wait = retry === null || poll === null ? (retry ?? poll) : Math.min(retry, poll);
     sources.postpone(appId, dueAt, wait === null ? null : Date.now() + wait);
   }
 

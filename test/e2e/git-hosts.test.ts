@@ -248,7 +248,7 @@ test('a thousand deliveries at once lead to few fetches', async () => {
     assert.ok(status === 202 || isDeepStrictEqual(answer, { result: 'repeated' }), JSON.stringify(answer));
     return true;
   };
-  const bodies = Array.from({ length: 1000 }, () => push());
+  const bodies = Array.from({ length: 1000 }, () => push('refs/heads/main', second));
   await Promise.all(bodies.map((body) => eventually(() => taken(body), 'a delivery is taken', DEPLOY_MS)));
   await fetched(id, second);
   await eventually(

@@ -1,5 +1,6 @@
 // When connected repositories are fetched: at an interval, and again after failures.
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
@@ -39,13 +40,14 @@ function connections(t: TestContext, fetch: (sha: string) => Promise<{ sha: stri
         work({ fetch: () => fetch(sha) }),
     },
     previews: { ofSource: () => null },
+    requests: { commit: () => Promise.resolve({ fact: { id: 'deploy' } }) },
     urlOf: () => null,
   } as unknown as SourcesOptions);
   const next = () => {
     const at = sources.get(SHOP).next_fetch_at;
     return at === null ? null : Date.parse(at);
   };
-  return { sources, next };
+  return { sources, next, repository };
 }
 
 /** Whether a time is less than 10 s before the expected one, and not after it. */
@@ -94,9 +96,47 @@ test('without an interval a failed fetch is given up at last, and a delivery sta
   }
   sources.tick(at);
   await eventually(() => next() === null, 'it is given up', WAIT_MS);
-  const push = { digest: 'd', delivery: '', event: 'push', ref: 'refs/heads/main', pull: null };
+  const push = { digest: 'd', delivery: '', event: 'push', ref: 'refs/heads/main', after: null, pull: null };
   assert.deepEqual(sources.delivered(SHOP, [push, push]), ['queued', 'repeated']);
   sources.tick();
   await eventually(() => isAbout((next() ?? 0) - Date.now(), 10_000), 'it is tried again soon', WAIT_MS);
+  await sources.stop();
+});
+
+test('a commit that a delivery announces too early is fetched as soon as the Git host has it, or given up', async (t) => {
+  let found: string | null = null;
+  const { sources, next, repository } = connections(t, async (sha) => ({
+    sha: found ?? sha,
+    knownHosts: [],
+  }));
+  await sources.connect(SHOP, { ...SETTINGS, deploy_on: 'main', poll_minutes: null });
+  const identity = ['-c', 'user.name=Ada', '-c', 'user.email=ada@example.com'];
+  const words = ['-C', repository, ...identity, 'commit-tree', '-p', 'main', '-m', 'A push', 'main^{tree}'];
+  const pushed = execFileSync('git', words, { encoding: 'utf8' }).trim();
+  const deliver = (after: string) =>
+    sources.delivered(SHOP, [
+      { digest: after, delivery: '', event: 'push', ref: 'refs/heads/main', after, pull: null },
+    ]);
+  let at = Date.now() + 1000;
+  const fetchAgain = async (wait: number | null) => {
+    sources.tick(at);
+    await eventually(
+      () => (wait === null ? next() === null : isAbout((next() ?? 0) - Date.now(), wait)),
+      `the next is in ${wait} ms`,
+      WAIT_MS,
+    );
+    assert.equal(sources.get(SHOP).last_fetch!.error, null);
+    at = (next() ?? Date.now()) + 1000;
+  };
+  deliver(pushed);
+  await fetchAgain(10_000);
+  await fetchAgain(MINUTE_MS);
+  found = pushed;
+  await fetchAgain(null);
+  assert.equal(sources.get(SHOP).last_fetch!.sha, pushed);
+
+  // Another push has replaced it meanwhile.
+  deliver('c'.repeat(40));
+  for (const wait of [10_000, MINUTE_MS, 10 * MINUTE_MS, null]) await fetchAgain(wait);
   await sources.stop();
 });

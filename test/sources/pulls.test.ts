@@ -81,7 +81,7 @@ function open(
   const deliver = (app: string, event: Partial<PullEvent>) =>
     sources.delivered(app, [
       {
-        ...{ digest: String(deliveries++), delivery: '', event: 'pull_request', ref: null },
+        ...{ digest: String(deliveries++), delivery: '', event: 'pull_request', ref: null, after: null },
         pull: {
           ...{ host: 'gitea', repository: 'ada/shop', number: 5, title: 'A change', author: 'grace', sha },
           ...{ is_open: true, is_inside: true, is_member: true, changed_at: deliveries },

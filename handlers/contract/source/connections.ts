@@ -87,6 +87,8 @@ export interface HookDelivery {
   event: string;
   /** The full name of the pushed ref, or `ANY_REF`; null when the delivery reports no push, or a deleted ref. */
   ref: string | null;
+  /** The commit to which the push moved a branch; null when unknown, or for other refs. */
+  after: string | null;
   /** The reported pull request; null when the delivery reports none. */
   pull: PullEvent | null;
 }
