@@ -1,6 +1,6 @@
 // Finds the folder that the root's deploy script deploys, as in `cd apps/web && wrangler deploy` or `npm run deploy -w web`.
-import { posix } from 'node:path';
 import { certainSteps, joined } from './deploy-script.ts';
+import { enteredFolder } from './shell.ts';
 
 /** The flags that name a folder or a package, for each program that runs scripts of packages. */
 const FLAGS: Record<string, string[]> = {
@@ -36,8 +36,8 @@ export function deployFolder(scripts: Record<string, string>): DeployFolder | nu
       joined(steps.slice(0, end).filter(({ kind }) => kind === 'other')) || null;
     for (const [i, { kind, words }] of steps.entries()) {
       const [program, path] = words;
-      if (program === 'cd' && path !== undefined) {
-        folder = posix.join(folder, path).replace(/\/$/, '');
+      if (program === 'cd') {
+        folder = enteredFolder(folder, path);
         first = i + 1;
       }
       const asked = askedFor(words);

@@ -1,5 +1,5 @@
 // Splits a deploy script of package.json into the commands before the call of Wrangler, which are the build, and the call.
-import { groupIn, type ShellStep, shellSteps } from './shell.ts';
+import { enteredFolder, groupIn, type ShellStep, shellSteps } from './shell.ts';
 import { type CommandKind, commandKind, type DeployCall, readCall } from './wrangler-call.ts';
 
 /** How a project's author deploys it. */
@@ -55,9 +55,11 @@ export function deployScript(scripts: Scripts): DeployScript | null {
   for (const name of names) {
     const steps = expand(scripts, name, 0);
     const isCertain = rank(name) < CERTAIN.length;
-    const calls = steps.map(({ kind, words }) =>
-      kind === 'deploy' ? readCall(name, isCertain, words) : null,
-    );
+    let folder = '.';
+    const calls = steps.map(({ kind, words }) => {
+      if (kind === 'other' && words[0] === 'cd') folder = enteredFolder(folder, words[1]);
+      return kind === 'deploy' ? readCall(name, isCertain, words, folder) : null;
+    });
     // Of several calls, those with a configuration of their own mostly deploy helpers of the app.
     const call = calls.find((each) => each?.config === null) ?? calls.find((each) => each !== null);
     if (!call) continue;

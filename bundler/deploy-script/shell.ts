@@ -1,4 +1,5 @@
 // Parses a line for the shell, without running it: its commands and their words.
+import { posix } from 'node:path';
 
 /** A step of a line. The steps run one after another. */
 export interface ShellStep {
@@ -52,6 +53,14 @@ function shellWords(command: string): string[] {
         )
         .replace(/^\$(?:npm_execpath|\{npm_execpath\})$/, 'npm'),
   );
+}
+
+/**
+ * Returns the folder after `cd path` in `folder`, relative to where the line started. That start, `.`, also stands for a
+ * folder that only the shell knows, such as `-` or `$HOME`.
+ */
+export function enteredFolder(folder: string, path = '~'): string {
+  return /^[-/~$`]/.test(path) ? '.' : posix.join(folder, path).replace(/(?<=.)\/$/, '');
 }
 
 /** Returns the content of a step that is a group in parentheses; `null`: it is not a group. */

@@ -1,10 +1,17 @@
 // Parses a call of Wrangler, or of a tool that calls it.
+import { posix } from 'node:path';
+import { enteredFolder } from './shell.ts';
 
-/** The arguments of `wrangler deploy` or `wrangler pages deploy` that select what to deploy. Paths are as written. */
+/**
+ * The arguments of `wrangler deploy` or `wrangler pages deploy` that select what to deploy. Paths start at the project's
+ * folder.
+ */
 export interface DeployCall {
   script: string;
   /** Whether the script's name shows that it deploys to production. Another script may deploy a trial version. */
   isCertain: boolean;
+  /** The folder in which Wrangler runs: the script entered it, or `--cwd` names it. */
+  folder: string;
   main: string | null;
   /** The folder of a Pages project. */
   pages: string | null;
@@ -55,8 +62,12 @@ export function commandKind(words: string[]): CommandKind {
   return DEPLOYS.test(deploys ?? '') ? 'deploy' : 'account';
 }
 
-/** Reads a command of the kind `deploy`. @param words from the program on */
-export function readCall(script: string, isCertain: boolean, words: string[]): DeployCall {
+/**
+ * Reads a command of the kind `deploy`.
+ * @param words from the program on
+ * @param entered the folder that the script has entered before the command, relative to the project's folder
+ */
+export function readCall(script: string, isCertain: boolean, words: string[], entered: string): DeployCall {
   const { given, flags } = parse(words.slice(1));
   const isPages = given[0] === 'pages';
   // Ignores a value with a variable or a command in it, because only the shell knows the result.
@@ -65,20 +76,24 @@ export function readCall(script: string, isCertain: boolean, words: string[]): D
   const pairs = (name: string) =>
     Object.fromEntries((flags.get(name) ?? []).filter((text) => known(text) !== null).map(pairOf));
   const isOpenNext = OPEN_NEXT.test(words[0]!);
+  const folder = enteredFolder(entered, one('cwd') ?? '.');
+  const from = (path: string | null) =>
+    path === null || folder === '.' || posix.isAbsolute(path) ? path : posix.join(folder, path);
   return {
     script,
     isCertain,
-    main: isPages || isOpenNext ? null : known(given[1]),
-    pages: isPages ? known(given[2] ?? flags.get('directory')?.[0]) : null,
-    config: one('config', 'c'),
+    folder,
+    main: isPages || isOpenNext ? null : from(known(given[1])),
+    pages: isPages ? from(known(given[2] ?? flags.get('directory')?.[0])) : null,
+    config: from(one('config', 'c')),
     environment: isCertain ? one('env', 'e') : null,
-    assets: isPages ? null : one('assets'),
+    assets: isPages ? null : from(one('assets')),
     compatibilityDate: one('compatibility-date'),
     compatibilityFlags: ['compatibility-flag', 'compatibility-flags'].flatMap(
       (name) => flags.get(name) ?? [],
     ),
     minify: isOn(flags, 'minify'),
-    tsconfig: one('tsconfig'),
+    tsconfig: from(one('tsconfig')),
     jsxFactory: one('jsx-factory'),
     jsxFragment: one('jsx-fragment'),
     vars: pairs('var'),

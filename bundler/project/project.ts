@@ -33,7 +33,8 @@ const SOURCE_PAGE = /<script\b[^>]*\bsrc=["']?[^"'>\s]+\.(?:tsx?|mts|jsx|vue|sve
 const FRONT_MATTER = /^---\r?\n/;
 /** Bytes to read from the start of a page. */
 const PAGE_BYTES = 256 * 1024;
-const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
+/** The names of Wrangler's configuration, in order of preference. */
+export const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
 /** A command that runs a program of the project in Node, with or without variables before it. */
 const NODE_COMMAND = /^(?:\w+=\S*\s+)*(?:node|nodemon|tsx|ts-node)\s/;
 const DEPENDENCIES = ['dependencies', 'devDependencies', 'optionalDependencies'];
@@ -141,10 +142,11 @@ export function findProject(
   const manifest = packageJsonOf(place);
   const call = deployScript(manifest?.scripts ?? {})?.call ?? null;
   const paths = CONFIG_FILES.map((name) => join(folder, name));
-  if (call?.config) {
-    const named = pathWithin(root, folder, call.config, `"${call.script}" of package.json`);
-    paths.splice(call.isCertain ? 0 : paths.length, 0, named);
-  }
+  const within = (path: string) => pathWithin(root, folder, path, `"${call!.script}" of package.json`);
+  if (call?.config) paths.splice(call.isCertain ? 0 : paths.length, 0, within(call.config));
+  // The build may write a configuration to the folder in which the script runs Wrangler.
+  else if (call !== null && call.folder !== '.')
+    paths.push(...CONFIG_FILES.map((name) => within(join(call.folder, name))));
   const config = paths.find((path) => isFile(root, path));
   if (config !== undefined) return { kind: 'wrangler', config, call };
   if (redirectedConfig(place) !== null) return { kind: 'wrangler', config: null, call: null };

@@ -9,7 +9,7 @@ import { foldersOf } from './folders.ts';
 import { findLockFiles } from './lock-files.ts';
 import { isThere } from './path-containment.ts';
 import type { Place } from './place.ts';
-import { readPackageJson, unnamedFolder, wranglerFolders } from './project.ts';
+import { CONFIG_FILES, readPackageJson, unnamedFolder, wranglerFolders } from './project.ts';
 import { readProjectFile } from './regular-file.ts';
 
 /** The part of pnpm-workspace.yaml that names packages. It may be missing, because the file also has settings. */
@@ -53,12 +53,17 @@ export function onlyProject(root: string, builds: boolean): string | null {
 
 /**
  * Returns the folder that a script names by path, or by the name of its package or Nx project.
- * @returns `null` for a missing folder that the script enters: a build may create it
+ * @returns `null` for a folder that the script enters and a build may write: it is missing, or commands come before and it
+ * has neither a package.json nor a configuration
  * @throws {BuildFailure} when no folder or several folders have the name
  */
-export function namedFolder(root: string, { script, named, isEntered }: DeployFolder): string | null {
+export function namedFolder(root: string, { script, named, isEntered, before }: DeployFolder): string | null {
   const path = normalize(named);
-  if (!path.startsWith('..') && isThere(root, join(root, path))) return path;
+  const isWritten =
+    isEntered &&
+    before !== null &&
+    !['package.json', ...CONFIG_FILES].some((name) => isThere(root, join(root, path, name)));
+  if (!path.startsWith('..') && !isWritten && isThere(root, join(root, path))) return path;
   if (isEntered) return null;
   const found: string[] = [];
   for (const { path, names } of foldersOf(root)) {

@@ -8,8 +8,9 @@ type Scripts = Record<string, string>;
 function read(scripts: Scripts) {
   const found = deployScript(scripts);
   if (found === null) return null;
-  const { main, pages, config, environment, assets, minify } = found.call;
-  const call = { main, pages, config, environment, assets, minify };
+  const { main, pages, config, environment, assets, minify, tsconfig } = found.call;
+  const folder = found.call.folder === '.' ? null : found.call.folder;
+  const call = { folder, main, pages, config, environment, assets, minify, tsconfig };
   const said = Object.fromEntries(Object.entries(call).filter(([, value]) => value !== null));
   return {
     build: [...(found.startsWithBuild ? ['<build>'] : []), ...(found.before ? [found.before] : [])].join(
@@ -88,6 +89,31 @@ const FORMS: [deploy: string | Scripts, build: string, said: object][] = [
   ['wrangler deploy --minify false', '', { minify: false }],
   ['wrangler deploy --old-asset-ttl 3600 --upload-source-maps src/index.ts', '', { main: 'src/index.ts' }],
   ['wrangler pages deploy --commit-dirty true dist', '', { pages: 'dist' }],
+  [
+    'npm run build && cd dist/ && wrangler pages deploy .',
+    '<build> && cd dist/',
+    { folder: 'dist', pages: 'dist' },
+  ],
+  ['npm run build && wrangler --cwd ./dist pages deploy', '<build>', { folder: 'dist' }],
+  [
+    'cd apps && wrangler deploy index.js --cwd=web -c ../a.toml --assets public --tsconfig /t.json',
+    'cd apps',
+    {
+      folder: 'apps/web',
+      main: 'apps/web/index.js',
+      config: 'apps/a.toml',
+      assets: 'apps/web/public',
+      tsconfig: '/t.json',
+    },
+  ],
+  [
+    'cd web && vite build && cd .. && wrangler deploy ./a.ts',
+    'cd web && vite build && cd ..',
+    { main: './a.ts' },
+  ],
+  ['cd web && vite build && cd - && wrangler deploy a.ts', 'cd web && vite build && cd -', { main: 'a.ts' }],
+  ['cd "$INIT_CWD" && wrangler deploy --cwd $PWD a.ts', 'cd "$INIT_CWD"', { main: 'a.ts' }],
+  ['(cd web && vite build) && wrangler deploy a.ts', '(cd web && vite build)', { main: 'a.ts' }],
   ['wrangler d1 migrations apply --remote && wrangler deploy', '', {}],
   ['wrangler d1 migrations apply DB --local && wrangler deploy --remote', '', {}],
   ['vite build && wrangler deploy --env main --secrets-file .env.ci', 'vite build', { environment: 'main' }],

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
+import { relative } from 'node:path';
 import { after, test } from 'node:test';
 import { planBuild } from '../../bundler/project/plan.ts';
 import {
@@ -53,6 +54,36 @@ test('a site is searched for in the build output folders, and in the root last',
   assert.equal(find('index.html', 'public/index.html', 'out/index.html'), 'site out');
   assert.equal(find('index.html', 'public/index.html', 'index.js'), 'site public');
   assert.equal(find('index.html', 'index.js', 'package.json', 'lib/app.js'), 'site');
+});
+
+test('what a script deploys is in the folder that it enters, which its build may write', async () => {
+  const deployed = async (deploy: string, committed: Files, written: Files) => {
+    const worktree = worktrees.write({
+      'package.json': JSON.stringify({ scripts: { build: 'x', deploy } }),
+      'src/index.html': '',
+      ...committed,
+    });
+    const plan = await planBuild({ worktree, settings: NO_SETTINGS, environment: null, manifests: [] });
+    writeFiles(worktree, written);
+    const project = findProject({ root: worktree, folder: worktree }, plan.pages, null);
+    const at = project?.kind === 'wrangler' ? project.config : project?.kind === 'site' && project.directory;
+    return [plan.folder, plan.build[0]?.kind, project?.kind, at && relative(worktree, at)];
+  };
+  const page = { 'dist/index.html': '' };
+  for (const committed of [{}, page])
+    for (const deploy of ['cd dist && wrangler pages deploy .', 'wrangler --cwd dist pages deploy .'])
+      assert.deepEqual(
+        await deployed(`npm run build && ${deploy}`, committed, page),
+        ['', 'script', 'site', 'dist'],
+        deploy,
+      );
+  const config = { 'build/wrangler.jsonc': '{"main": "index.js"}' };
+  assert.deepEqual(await deployed('cd build && wrangler deploy', {}, config), [
+    '',
+    'script',
+    'wrangler',
+    'build/wrangler.jsonc',
+  ]);
 });
 
 test("a Worker is the package's main, else an index file", () => {

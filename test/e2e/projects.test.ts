@@ -55,7 +55,8 @@ test('a Pages project in advanced mode runs the Worker and uses the routes that 
       return pathname === '/api/word' ? new Response(word) : env.ASSETS.fetch(request);
     } };`;
   const log = await push('advanced', {
-    'package.json': '{"scripts": {"build": "cp -r source dist", "deploy": "wrangler pages deploy ./dist"}}',
+    'package.json':
+      '{"scripts": {"build": "cp -r source dist", "deploy": "npm run build && cd dist && wrangler pages deploy ."}}',
     'source/index.html': '<h1>App</h1>',
     'source/_worker.js/index.js': worker,
     'source/_worker.js/word.js': 'export const word = "advanced";',
@@ -67,7 +68,8 @@ test('a Pages project in advanced mode runs the Worker and uses the routes that 
   assert.equal(await body('advanced', '/api'), 'the API');
   assert.equal(await body('advanced', '/api/files/a.txt'), 'a file');
   assert.equal(await body('advanced', '/notes/1/edit'), 'edit');
-  assert.equal(await body('advanced', '/some/route'), '<h1>App</h1>');
+  for (const path of ['/some/route', '/package.json', '/source/api/files/a.txt'])
+    assert.equal(await body('advanced', path), '<h1>App</h1>', path);
   assert.doesNotMatch(await body('advanced', '/_worker.js/word.js'), /advanced/);
   assert.doesNotMatch(await body('advanced', '/_routes.json'), /include/);
 });
