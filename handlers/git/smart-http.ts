@@ -74,6 +74,8 @@ async function push(
   forward: (body: ReadableStream<Uint8Array>) => Promise<Response>,
 ): Promise<Response> {
   const push = await readPush(request);
+  // Git's question, before it sends a large pack, whether it may push.
+  if (push.commands.length === 0) return forward(push.body);
   const author = { actor, via: 'git' as const };
   const target = pushTo(slug, pushed(push));
   const refusals = role === 'push' ? refusalsOf(push) : new Map<string, string>();

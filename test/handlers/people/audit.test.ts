@@ -121,18 +121,22 @@ test('a push is in it, with its refs, and so is one that the role does not allow
   });
   await control.call('collaborators.set', { id: body.id, account: pusher.id, role: 'push' });
   const [none, sha] = ['0'.repeat(40), 'a'.repeat(40)];
-  const push = (before: string, after: string) => {
-    const command = `${before} ${after} refs/heads/main\0 report-status`;
-    const line = (command.length + 4).toString(16).padStart(4, '0') + command;
-    return control.fetch('POST', '/v1/git/pushed/git-receive-pack', {
+  const send = (body: string) =>
+    control.fetch('POST', '/v1/git/pushed/git-receive-pack', {
       headers: {
         authorization: `Basic ${btoa(`git:${pusher.key}`)}`,
         'content-type': 'application/x-git-receive-pack-request',
         'x-real-ip': '203.0.113.9',
       },
-      body: `${line}0000`,
+      body,
     });
+  const push = (before: string, after: string) => {
+    const command = `${before} ${after} refs/heads/main\0 report-status`;
+    const line = (command.length + 4).toString(16).padStart(4, '0') + command;
+    return send(`${line}0000`);
   };
+  // Before a large pack, git asks with an empty list of commands whether it may push.
+  await send('0000');
   await push(none, sha);
   await push(sha, none);
   const headers = { authorization: `Basic ${btoa(`git:${(await person()).key}`)}` };
