@@ -1,4 +1,4 @@
-// Reads a webhook's delivery in the formats of GitHub, GitLab, Gitea and Forgejo.
+// Reads a webhook's delivery in the formats of GitHub, GitLab, Gitea, Forgejo and Bitbucket.
 import { ANY_REF, type HookDelivery } from '../contract/source/connections.ts';
 import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
@@ -6,15 +6,17 @@ import { hexadecimal } from '../secrets.ts';
 import { requireModerate } from '../transports/body.ts';
 import { pullOf } from './pulls.ts';
 
-const EVENTS = ['x-forgejo-event', 'x-gitea-event', 'x-gitlab-event', 'x-github-event'];
+const EVENTS = ['x-forgejo-event', 'x-gitea-event', 'x-gitlab-event', 'x-github-event', 'x-event-key'];
 const DELIVERIES = [
   'webhook-id',
   'x-forgejo-delivery',
   'x-gitea-delivery',
   'x-gitlab-event-uuid',
   'x-github-delivery',
+  'x-request-uuid',
 ];
-const PUSHES = ['push', 'Push Hook', 'Tag Push Hook'];
+/** The last two are those of Bitbucket Cloud and Data Center. Their payloads have no `ref`, but a list of changes. */
+const PUSHES = ['push', 'Push Hook', 'Tag Push Hook', 'repo:push', 'repo:refs_changed'];
 const SHOWN_LENGTH = 100;
 const NO_SHA = /^0+$/;
 const SHA = /^[0-9a-f]{40}$/;

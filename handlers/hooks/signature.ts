@@ -29,6 +29,8 @@ const HEXADECIMAL = [
   ['x-forgejo-signature', ''],
   ['x-gitea-signature', ''],
   ['x-hub-signature-256', 'sha256='],
+  // Bitbucket. GitHub's header of this name has SHA-1, and comes beside the one above.
+  ['x-hub-signature', 'sha256='],
 ] as const;
 
 /** Returns the signature in a delivery's headers; null for none. @param now in ms since 1970 */

@@ -178,6 +178,7 @@ test('the webhook of each Git host deploys; what is forged, repeated or about so
     ['gitea', (body) => ({ 'x-gitea-event': 'push', 'x-gitea-signature': hmac(body) })],
     ['forgejo', (body) => ({ 'x-forgejo-event': 'push', 'x-forgejo-signature': hmac(body) })],
     ['gitlab', () => ({ 'x-gitlab-event': 'Push Hook', 'x-gitlab-token': SECRET })],
+    ['bitbucket', (body) => ({ 'x-event-key': 'repo:push', 'x-hub-signature': `sha256=${hmac(body)}` })],
     ['standard', (body) => standard(body)],
   ];
   const second = change('second');

@@ -1,5 +1,6 @@
 // A webhook delivery counts as a new one only by headers that its sender has proved.
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { test } from 'node:test';
 
 // Imported by their paths: they are written for workerd, whose types are missing here.
@@ -9,10 +10,14 @@ const { deliveryOf } = (await import(at('delivery.ts'))) as {
     headers: Headers,
     body: Uint8Array,
     identity: string,
-  ) => Promise<{ digest: string; ref: string | null; after: string | null }>;
+  ) => Promise<{ digest: string; delivery: string; ref: string | null; after: string | null }>;
 };
 const { signatureOf } = (await import(at('signature.ts'))) as {
-  signatureOf: (headers: Headers) => { identity: string } | null;
+  signatureOf: (headers: Headers) => {
+    identity: string;
+    isPlausible: (secret: string) => Promise<boolean>;
+    signs: (secret: string, body: Uint8Array) => Promise<boolean>;
+  } | null;
 };
 
 const BODY = new TextEncoder().encode('{"ref":"refs/heads/main"}');
@@ -51,4 +56,32 @@ test('the commit of a pushed branch is read; that of a tag, of a deleted branch 
   assert.deepEqual(await read({ ref, after: '--x' }), [ref, null]);
   assert.deepEqual(await read({ ref }), [ref, null]);
   assert.deepEqual(await read({ after: sha }), ['*', null]);
+});
+
+test('a push at Bitbucket is one of any ref, and is signed in a header that has SHA-1 elsewhere', async () => {
+  const body = new TextEncoder().encode('{"push":{"changes":[]}}');
+  const hmac = (algorithm: string) => createHmac(algorithm, 'a secret').update(body).digest('hex');
+  const headers = (event: string) =>
+    new Headers({
+      'x-event-key': event,
+      'x-request-uuid': 'an id',
+      'x-hub-signature': `sha256=${hmac('sha256')}`,
+    });
+  const signature = signatureOf(headers('repo:push'))!;
+  assert.deepEqual(
+    [await signature.isPlausible('a secret'), await signature.signs('a secret', body)],
+    [true, true],
+  );
+  assert.equal(await signature.signs('another', body), false);
+  const weak = signatureOf(new Headers({ 'x-hub-signature': `sha1=${hmac('sha1')}` }))!;
+  assert.equal(await weak.isPlausible('a secret'), false);
+  for (const [event, expected] of [
+    ['repo:push', '*'],
+    ['repo:refs_changed', '*'],
+    ['pullrequest:created', null],
+    ['diagnostics:ping', null],
+  ] as const) {
+    const { ref, after, delivery } = await deliveryOf(headers(event), body, '');
+    assert.deepEqual([ref, after, delivery], [expected, null, 'an id'], event);
+  }
 });
