@@ -45,7 +45,8 @@ const FRAMEWORKS: ServerFramework[] = [
     name: 'TanStack Start',
     packages: ['@tanstack/react-start', '@tanstack/solid-start'],
     config: /^vite\.config\.[cm]?[jt]s$/,
-    isServer: (config) => !/\b(?:spa|prerender)\s*:/.test(config),
+    // A project that renders some pages at build time still has a server for the others.
+    isServer: (config) => !/\bspa\s*:\s*\{(?![^{}]*\benabled\s*:\s*false\b)/.test(config),
   },
 ];
 /** Returns the adapter that `wrangler setup` adds to a project; `null` when the project needs none, or has one. */

@@ -485,6 +485,10 @@ test('a framework that renders on a server gets its adapter by Wrangler, unless 
     ...manifest(['astro']),
     'astro.config.mjs': `export default {${config}};`,
   });
+  const tanstack = (options: string) => ({
+    ...manifest(['@tanstack/react-start']),
+    'vite.config.ts': `export default { plugins: [tanstackStart({ ${options} })] };`,
+  });
   for (const [name, files, commands] of [
     ['Astro', astro("output: 'server'"), ['setup']],
     ['Astro', astro('output: "server", adapter: node()'), ['setup']],
@@ -497,6 +501,8 @@ test('a framework that renders on a server gets its adapter by Wrangler, unless 
     ['SvelteKit', manifest(['@sveltejs/kit', '@sveltejs/adapter-auto']), ['setup', 'types']],
     ['TanStack Start', manifest(['@tanstack/react-start']), ['setup']],
     ['TanStack Start', manifest(['@tanstack/solid-start']), ['setup']],
+    ['TanStack Start', tanstack('prerender: { enabled: true }'), ['setup']],
+    ['TanStack Start', tanstack('spa: { maskPath: "/", enabled: false }'), ['setup']],
   ] as const) {
     const { adapter, commands: build, notes } = await adapterPlan(files);
     assert.equal(adapter?.framework, name, JSON.stringify(files));
@@ -512,7 +518,6 @@ test('a framework that renders on a server gets its adapter by Wrangler, unless 
     );
     assert.match(notes.join(), /this build adds its adapter for Cloudflare\. .*`npx wrangler setup`/);
   }
-  const spa = { 'vite.config.ts': 'tanstackStart({ spa: { enabled: true } })' };
   for (const files of [
     manifest(['astro']),
     astro("output: 'static'"),
@@ -520,7 +525,8 @@ test('a framework that renders on a server gets its adapter by Wrangler, unless 
     { ...astro("output: 'server'"), ...manifest(['astro', '@astrojs/cloudflare']) },
     { ...manifest(['@react-router/dev']), 'react-router.config.ts': '{ ssr: false }' },
     manifest(['@sveltejs/kit', '@sveltejs/adapter-static']),
-    { ...manifest(['@tanstack/react-start']), ...spa },
+    tanstack('spa: { enabled: true }'),
+    tanstack('spa: {}, prerender: { enabled: true }'),
     manifest(['@tanstack/react-start', 'nitro']),
     manifest(['@tanstack/react-start', 'vinxi']),
     manifest(['nuxt']),
