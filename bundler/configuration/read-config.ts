@@ -6,7 +6,7 @@ import { asWorker } from '../project/cloudflare-pages.ts';
 import { insidePath } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
 import type { Project } from '../project/project.ts';
-import { redirectedConfig } from './redirect.ts';
+import { auxiliaryNotes, redirectedConfig } from './redirect.ts';
 import { type ReadConfig, readWranglerConfig, type WranglerConfig } from './wrangler-config.ts';
 
 /** An empty configuration, with Wrangler's defaults. */
@@ -45,11 +45,14 @@ export async function readConfig(
   const redirected = written || config === null ? redirectedConfig(place) : null;
   if (config === null && redirected === null) return configOfCall(folder, call!);
   const named = environment ?? call?.environment ?? null;
-  const read = await readWranglerConfig(place, config, redirected, named);
+  const readNamed = (name: string | null) =>
+    readWranglerConfig(place, config, redirected?.path ?? null, name);
+  const read = await readNamed(named);
   const { pages_build_output_dir: pages, definedEnvironments } = read.config;
   if (pages !== undefined && named === null && definedEnvironments?.includes('production'))
-    return readWranglerConfig(place, config, redirected, 'production');
-  return call === null || redirected !== null ? read : withCall(folder, read, call);
+    return readNamed('production');
+  if (redirected !== null) return { ...read, notes: [...read.notes, ...auxiliaryNotes(redirected)] };
+  return call === null ? read : withCall(folder, read, call);
 }
 
 /** Merges a script's arguments into a configuration. As in Wrangler, the arguments take precedence. */

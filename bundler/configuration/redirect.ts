@@ -1,30 +1,48 @@
 // Build tools, such as Cloudflare's Vite plugin, write a Wrangler configuration of their own. They write its path into
 // `.wrangler/deploy/config.json`. wrangler then deploys the written configuration.
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';
-import { insidePath, isThere } from '../project/path-containment.ts';
+import { insidePath, isThere, show } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
 import { readJsonText } from '../project/regular-file.ts';
 
 const FILE = join('.wrangler', 'deploy', 'config.json');
 
+/** The configuration that the project's build wrote. */
+export interface Redirect {
+  /** Absolute path of the configuration. */
+  path: string;
+  /** The configurations of the Workers that the build wrote besides, relative to the repository. */
+  auxiliary: string[];
+}
+
 /**
  * Finds the configuration that the project's build wrote.
- * @returns its path, or `null` when there is none
- * @throws {BuildFailure} when it lies outside the project, or asks for several Workers
+ * @returns `null` when there is none
+ * @throws {BuildFailure} when it lies outside the project
  */
-export function redirectedConfig({ root, folder }: Place): string | null {
+export function redirectedConfig({ root, folder }: Place): Redirect | null {
   const path = join(folder, FILE);
   if (!isThere(root, path)) return null;
-  let redirect: { configPath?: unknown; auxiliaryWorkers?: unknown[] };
+  let redirect: { configPath?: unknown; auxiliaryWorkers?: ({ configPath?: unknown } | null)[] } | null;
   try {
     redirect = JSON.parse(readJsonText(root, path, CONFIG_BYTES));
   } catch (error) {
     throw new BuildFailure(`${FILE} cannot be read: ${(error as Error).message}`);
   }
-  if ((redirect.auxiliaryWorkers?.length ?? 0) > 0) {
-    throw new BuildFailure(`${FILE}: auxiliary Workers are not supported: one app is one Worker`);
-  }
-  return insidePath(root, dirname(path), String(redirect.configPath), FILE);
+  return {
+    path: insidePath(root, dirname(path), String(redirect?.configPath), FILE),
+    auxiliary: [redirect?.auxiliaryWorkers ?? []]
+      .flat()
+      .map((each) => show(root, resolve(dirname(path), String(each?.configPath)))),
+  };
+}
+
+/** Returns a line for the deploy's log about Workers that a build wrote besides the app's; none without such Workers. */
+export function auxiliaryNotes({ auxiliary }: Redirect): string[] {
+  if (auxiliary.length === 0) return [];
+  return [
+    `auxiliary Workers (${auxiliary.join(', ')}) are apps of their own: deploy each, with its name as the app's slug`,
+  ];
 }

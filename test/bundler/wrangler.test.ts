@@ -528,6 +528,19 @@ test("the configuration that a build tool wrote replaces the project's own", asy
     '.wrangler/deploy/config.json': '{"configPath": "../../../other/wrangler.json"}',
   };
   await assert.rejects(worktrees.bundle(outside), /^BuildFailure: .*lies outside the project/);
+  const auxiliaryWorkers = [{ configPath: '../../dist/api/wrangler.json' }];
+  const several = await worktrees.bundle({
+    ...files,
+    '.wrangler/deploy/config.json': JSON.stringify({
+      configPath: '../../dist/x/wrangler.json',
+      auxiliaryWorkers,
+    }),
+  });
+  assert.equal(several.bundle.worker!.main, 'dist/x/main.js');
+  assert.match(
+    several.notes.join('\n'),
+    /^auxiliary Workers \(dist\/api\/wrangler\.json\) are apps of their own/m,
+  );
 });
 
 test('the configuration that a build tool wrote works without another one beside it', async () => {
