@@ -42,7 +42,7 @@ export async function readConfig(
   written: boolean,
 ): Promise<ReadConfig> {
   const { folder } = place;
-  const redirected = written || config === null ? redirectedConfig(place) : null;
+  const redirected = written || config === null ? redirectedConfig(place, written) : null;
   if (config === null && redirected === null) return configOfCall(folder, call!);
   const named = environment ?? call?.environment ?? null;
   const readNamed = (name: string | null) =>

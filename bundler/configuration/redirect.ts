@@ -3,7 +3,7 @@
 import { dirname, join, resolve } from 'node:path';
 import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';
-import { insidePath, isThere, show } from '../project/path-containment.ts';
+import { insidePath, isThere, pathWithin, show } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
 import { readJsonText } from '../project/regular-file.ts';
 
@@ -19,10 +19,11 @@ export interface Redirect {
 
 /**
  * Finds the configuration that the project's build wrote.
+ * @param isBuilt whether the build has run; before that, the path may be of an earlier build, and its file may be missing
  * @returns `null` when there is none
- * @throws {BuildFailure} when it lies outside the project
+ * @throws {BuildFailure} when it lies outside the project, or is missing after the build
  */
-export function redirectedConfig({ root, folder }: Place): Redirect | null {
+export function redirectedConfig({ root, folder }: Place, isBuilt: boolean): Redirect | null {
   const path = join(folder, FILE);
   if (!isThere(root, path)) return null;
   let redirect: { configPath?: unknown; auxiliaryWorkers?: ({ configPath?: unknown } | null)[] } | null;
@@ -31,8 +32,10 @@ export function redirectedConfig({ root, folder }: Place): Redirect | null {
   } catch (error) {
     throw new BuildFailure(`${FILE} cannot be read: ${(error as Error).message}`);
   }
+  const named = String(redirect?.configPath);
+  if (!isBuilt && !isThere(root, pathWithin(root, dirname(path), named, FILE))) return null;
   return {
-    path: insidePath(root, dirname(path), String(redirect?.configPath), FILE),
+    path: insidePath(root, dirname(path), named, FILE),
     auxiliary: [redirect?.auxiliaryWorkers ?? []]
       .flat()
       .map((each) => show(root, resolve(dirname(path), String(each?.configPath)))),

@@ -131,7 +131,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   if (read !== null) {
     if (output !== null && !isPages) throw misnamedConfiguration(read.file);
     const scripts = Object.keys(manifest?.scripts ?? {});
-    const isRedirected = redirectedConfig(place) !== null;
+    const isRedirected = redirectedConfig(place, false) !== null;
     const isWhole =
       build.length === 0 &&
       !functions &&

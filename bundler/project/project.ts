@@ -149,7 +149,7 @@ export function findProject(
     paths.push(...CONFIG_FILES.map((name) => within(join(call.folder, name))));
   const config = paths.find((path) => isFile(root, path));
   if (config !== undefined) return { kind: 'wrangler', config, call };
-  if (redirectedConfig(place) !== null) return { kind: 'wrangler', config: null, call: null };
+  if (redirectedConfig(place, false) !== null) return { kind: 'wrangler', config: null, call: null };
   const named = output ?? call?.pages ?? null;
   if (named !== null) {
     const what = output === null ? `"${call!.script}" of package.json` : 'output_directory';
@@ -174,7 +174,9 @@ export function findProject(
 /** Returns whether a project has a Wrangler configuration, or names one that a build wrote. */
 export function hasConfig(place: Place): boolean {
   const { root, folder } = place;
-  return CONFIG_FILES.some((name) => isFile(root, join(folder, name))) || redirectedConfig(place) !== null;
+  return (
+    CONFIG_FILES.some((name) => isFile(root, join(folder, name))) || redirectedConfig(place, false) !== null
+  );
 }
 
 /** Returns the folders with an `index.html`, to compare with those after the build. */
@@ -311,6 +313,8 @@ export function nothingDeployable(place: Place, output: string | null): BuildFai
     return new BuildFailure(
       `output_directory: there is no ${output}, where the site should be: change it with \`cellar builds set\` or in the app's settings`,
     );
+  // Throws when the build named the configuration that it writes, and did not write it.
+  redirectedConfig(place, true);
   const others = wranglerFolders(place.folder);
   if (others.length > 0) return unnamedFolder(others);
   const folders = SITE_DIRECTORIES.map((name) => `${name}/`);

@@ -45,6 +45,27 @@ test("a build tool's output configuration makes a Wrangler project too", () => {
   });
 });
 
+test("a build tool's output configuration may be missing until the build has written it", async () => {
+  const stale: Files = {
+    '.wrangler/deploy/config.json': '{"configPath": "../../dist/x/wrangler.json"}',
+    'package.json': '{"scripts": {"build": "vite build"}}',
+  };
+  const own = { 'wrangler.jsonc': '{"name": "x", "main": "src/index.ts"}', 'src/index.ts': '' };
+  for (const files of [stale, { ...stale, ...own }]) {
+    const worktree = worktrees.write(files);
+    const plan = await planBuild({ worktree, settings: NO_SETTINGS, environment: null, manifests: [] });
+    assert.deepEqual(
+      plan.build.map(({ kind }) => kind),
+      ['script'],
+    );
+    assert.equal(plan.hasConfig, files !== stale);
+    await assert.rejects(worktrees.bundle(files), /there is no dist\/x\/wrangler\.json: check the path/);
+  }
+  const outside = { ...stale, '.wrangler/deploy/config.json': '{"configPath": "../../../x/wrangler.json"}' };
+  const root = worktrees.write(outside);
+  assert.throws(() => findProject({ root, folder: root }, null, null), /lies outside the project/);
+});
+
 test('a site is searched for in the build output folders, and in the root last', () => {
   assert.equal(
     find('index.html', 'public/index.html', 'out/index.html', 'build/index.html', 'dist/index.html'),
