@@ -1,4 +1,5 @@
-// Answers the app's calls to Cellar in `cellar dev`: secrets of a Secrets Store, which `.dev.vars` has by binding name.
+// Answers the app's calls to Cellar in `cellar dev`: secrets of a Secrets Store, which `.dev.vars` has by binding name. Refuses
+// messages to queues of other apps, so that dead letters stay in the app.
 import type { StoreSecretBinding } from '../../bundler/release.ts';
 import type { Gateway, RequestHead, Target } from '../edge/gateway.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
@@ -38,7 +39,7 @@ export function devServices(
     socket,
     open: async (calls) => {
       ({ secrets } = calls);
-      if (secrets.length === 0) return;
+      if (secrets.length === 0 && calls.queues.length === 0) return;
       listening ??= gateway().listenService(socket, resolve);
       await listening;
     },

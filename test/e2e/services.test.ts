@@ -253,8 +253,49 @@ test('an acknowledged message to the queue of another app survives a kill, and w
   await eventually(async () => (await bodies()).includes('/b'), 'the message is consumed after the kill');
   assert.equal((await got()).length, 6);
 
+  // Dead letters of yet another app arrive like messages, whatever their type. Without a consumer, they stay where they are.
+  const WORKER = `export default {
+    async fetch(request, env) {
+      await env.WORK.send({ said: '/dead' });
+      await env.WORK.send('dead', { contentType: 'text' });
+      return new Response('sent');
+    },
+    async queue({ queue, messages }) {
+      console.log('failed ' + queue + ' ' + messages.length);
+      throw new Error('never done');
+    },
+  }`;
+  const work = { max_batch_timeout: 0, max_retries: 0, dead_letter_queue: 'jobs' };
+  const queues = {
+    producers: [{ binding: 'WORK', queue: 'work' }],
+    consumers: [{ queue: 'work', ...work }],
+  };
+  const worker = await cellar.deploy('worker', 'hello', {
+    'index.js': WORKER,
+    'wrangler.jsonc': config([], { queues }),
+  });
+  assert.equal((await cellar.call('POST', `/v1/apps/${consumer}/sleep`)).body.status, 'sleeping');
+  assert.equal((await cellar.get('worker')).text, 'sent');
+  await eventually(
+    async () => (await bodies()).filter((body) => /dead/.test(body!)).length === 2,
+    'the dead letters are consumed',
+  );
+
   await cellar.call('DELETE', `/v1/apps/${consumer}`);
   assert.equal((await cellar.get('sender', '/c')).status, 500);
+  assert.equal((await cellar.get('worker')).text, 'sent');
+  const failed = async (queue: string) => {
+    const { items } = (await cellar.call('GET', `/v1/apps/${worker}/logs?search=failed%20${queue}`)).body;
+    return items.reduce((sum: number, { text }: { text: string }) => sum + Number(text.split(' ')[2]), 0);
+  };
+  await eventually(async () => (await failed('work')) === 4, 'all messages have failed');
+  queues.consumers.push({ queue: 'jobs', ...work, dead_letter_queue: 'nowhere' });
+  await cellar.deployAgain('worker', 'hello', {
+    'index.js': WORKER,
+    'wrangler.jsonc': config([], { queues }),
+  });
+  assert.equal((await cellar.get('worker')).text, 'sent');
+  await eventually(async () => (await failed('jobs')) === 4, 'the app has the letters itself');
 });
 
 test('the cache of an app survives its sleep, and is separate from other apps', async () => {

@@ -4,7 +4,7 @@ import { CELLAR } from '../../../bundler/bindings/services.ts';
 import type { NamedOutside } from '../../../bundler/configuration/preflight.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { KnownApps } from '../../apps/known/known-apps.ts';
-import { queuesElsewhere } from '../../fleets/config/services.ts';
+import { calledQueues, queuesElsewhere } from '../../fleets/config/services.ts';
 import type { DeployLog } from '../deploy/deploy-log.ts';
 import { requireScript } from './object-classes.ts';
 import { readRelease } from './release.ts';
@@ -59,12 +59,15 @@ function findServices(
   for (const slug of named.tailConsumers ?? []) requireTail(slug, appId, apps);
   for (const elsewhere of named.objectsElsewhere ?? []) requireScript(elsewhere, appId, apps);
   const consumers = new Map<string, string | undefined>();
-  for (const queue of queuesElsewhere(named)) {
+  const sent = queuesElsewhere(named);
+  for (const queue of calledQueues(named)) {
     const slugs = apps.consumersOf(appId, queue).map((id) => apps.slugOf(id) ?? id);
     if (slugs.length > 1)
       throw new BuildFailure(
         `queues: ${queue} is consumed by several apps of the same owner: ${slugs.join(', ')}; let only one of them consume it`,
       );
+    // Dead letters without a consumer stay in this app.
+    if (slugs.length === 0 && !sent.includes(queue)) continue;
     if (slugs.length === 0 && isPushed)
       throw new BuildFailure(
         `queues: ${queue} is unknown: neither this project nor another app of the same owner consumes it; deploy its consumer first`,

@@ -57,13 +57,18 @@ export function kvWorker(isClustered: boolean): Fields {
 export const QUEUE_ENTRYPOINT = 'QueueEntrypoint';
 const QUEUE_ENTRYPOINT_MODULE = textOf('./workers/queue-entrypoint.js');
 
-/** Returns the service of the queues that an app consumes. @param target the service that consumes the messages */
-export function queueWorker(consumers: QueueConsumer[], target: string): Fields {
+/**
+ * Returns the service of the queues that an app consumes.
+ * @param target the service that consumes the messages
+ * @param deadLetters the bindings for dead letters that other apps consume
+ */
+export function queueWorker(consumers: QueueConsumer[], target: string, deadLetters: CapnpValue[]): Fields {
   const settings = consumers.map(({ queue, ...limits }) => [queue, { consumer: 'CONSUMER', ...limits }]);
   const bindings = [
     { name: 'SHARD', durableObjectNamespace: QUEUE_KEY },
     { name: 'CONSUMER', service: target },
     { name: 'CONSUMERS', json: JSON.stringify(Object.fromEntries(settings)) },
+    ...deadLetters,
   ];
   const worker = bundledWorker('queues.js', QUEUE_KEY, bindings, [CALLS_HANDLERS]);
   return {

@@ -28,6 +28,7 @@ import { PIPELINE_KEY, pipelineBindings, pipelineServices, pipelinesOf } from '.
 import { rateLimitBindings, rateLimitModules } from './rate-limits.ts';
 import { secretBindings } from './secret-bindings.ts';
 import {
+  deadLetterBindings,
   KNOWS_EXPORTS,
   queueService,
   queuesElsewhere,
@@ -242,7 +243,10 @@ function services(release: Release, options: ConfigOptions): CapnpValue[] {
   list.push(...outwardServices(release, options.hostServiceSockets, options.fetchesImages));
   list.push(...pipelineServices(release));
   if (triggers && usesQueues(triggers)) {
-    list.push({ name: 'queue-service', worker: queueWorker(triggers.consumers, 'app') });
+    list.push({
+      name: 'queue-service',
+      worker: queueWorker(triggers.consumers, 'app', deadLetterBindings(release)),
+    });
   }
   if (triggers && triggers.crons.length > 0) {
     list.push(...cronServices(triggers.crons, isTrial ? 'do' : 'app', options.cronSeconds));

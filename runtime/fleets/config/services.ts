@@ -43,6 +43,28 @@ export function queuesElsewhere({ triggers }: Pick<Release, 'triggers'>): string
   return [...new Set(sent)].filter((queue) => !consumed.includes(queue));
 }
 
+/** Returns the dead letter queues of a release that it does not consume. Another app may consume them. */
+function deadLettersElsewhere({ triggers }: Pick<Release, 'triggers'>): string[] {
+  const consumers = triggers?.consumers ?? [];
+  const consumed = consumers.map(({ queue }) => queue);
+  const dead = new Set(consumers.flatMap(({ deadLetterQueue }) => deadLetterQueue || []));
+  return [...dead].filter((queue) => !consumed.includes(queue));
+}
+
+/** Returns `queuesElsewhere`, then the other dead letter queues. The index is the number for `queueService`. */
+export function calledQueues(release: Pick<Release, 'triggers'>): string[] {
+  return [...new Set([...queuesElsewhere(release), ...deadLettersElsewhere(release)])];
+}
+
+/** Returns the bindings by which the service of the queues sends dead letters to other apps. */
+export function deadLetterBindings(release: Pick<Release, 'triggers'>): CapnpValue[] {
+  const called = calledQueues(release);
+  return deadLettersElsewhere(release).map((queue) => ({
+    name: `elsewhere ${queue}`,
+    service: queueService(called.indexOf(queue)),
+  }));
+}
+
 /** Returns the name of the service that sends to another app's queue. */
 export function queueService(index: number): string {
   return `service queue ${index}`;
@@ -102,9 +124,7 @@ export function serviceModules({ services = [] }: Release): Fields[] {
 
 /** Returns the services behind bindings to other apps and to their queues; empty without such bindings. */
 export function serviceServices(release: Release, socket: string): CapnpValue[] {
-  const queues = [...queuesElsewhere(release).keys()].map((index) =>
-    externalService(`queue ${index}`, socket),
-  );
+  const queues = [...calledQueues(release).keys()].map((index) => externalService(`queue ${index}`, socket));
   const numbers = numbersOf(release);
   if (numbers.size === 0) return queues;
   const ways = [...numbers.values()].flatMap((index) => [`fetch ${index}`, `rpc ${index}`]);

@@ -11,7 +11,7 @@ export interface OutsideBinding extends ServiceBinding {
 export interface Calls {
   /** Bindings to other apps. */
   services: OutsideBinding[];
-  /** Queues that other apps consume. */
+  /** Queues that other apps consume, or may consume for dead letters. */
   queues: string[];
   namespaces: DispatchBinding[];
   secrets: StoreSecretBinding[];

@@ -18,7 +18,7 @@ import {
   hostServicesOf,
   mayImportEmail,
 } from '../config/outward.ts';
-import { CAPNWEB, callsOf, mayHaveMethods, queuesElsewhere } from '../config/services.ts';
+import { CAPNWEB, calledQueues, callsOf, mayHaveMethods } from '../config/services.ts';
 import type { CellModule } from '../config/texts.ts';
 import { workflowKey } from '../config/workflows.ts';
 import type { Calls } from './service-access.ts';
@@ -161,7 +161,7 @@ export async function writeCellFiles(order: CellFilesOrder): Promise<void> {
   const { tailConsumers: tails = [] } = release;
   const calls = {
     services: callsOf(release),
-    queues: queuesElsewhere(release),
+    queues: calledQueues(release),
     namespaces: release.dispatchNamespaces ?? [],
     secrets: release.storeSecrets ?? [],
     tails,

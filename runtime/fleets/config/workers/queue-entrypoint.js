@@ -32,6 +32,29 @@ export class QueueShard extends Bundled {
     super(context, env);
     context.storage.sql.exec(DEAD_LETTERS_AT_ONCE);
   }
+
+  /** Takes messages. Dead letters go to the app that consumes their queue. Without one, they stay here. */
+  async call(queue, op, format, delay, body) {
+    const elsewhere = op === '/dead' ? this.env[`elsewhere ${queue}`] : undefined;
+    if (elsewhere === undefined || !(await passOn(elsewhere, queue, body)))
+      return super.call(queue, op, format, delay, body);
+    return super.call(queue, '/metrics', format, delay, null);
+  }
+}
+
+/**
+ * Sends dead letters to the app that consumes their queue. Returns false if no app does.
+ * @throws {Error} if that app cannot take them now; workerd sends all of them again later
+ */
+async function passOn(service, queue, letters) {
+  // One by one, because the letters together may exceed the limit of a batch.
+  for (const { contentType, body } of letters) {
+    const headers = { 'X-Msg-Fmt': contentType };
+    const { status } = await service.fetch('http://queue/message', { method: 'POST', headers, body });
+    if (status === 404) return false;
+    if (status !== 200) throw new Error(`the app that consumes the queue ${queue} answered ${status}`);
+  }
+  return true;
 }
 
 /** Sends messages to a queue. Returns a refusal whose cause and code the queue binding uses for its error. */
