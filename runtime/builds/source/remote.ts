@@ -63,7 +63,9 @@ export function settingsFor(
   if (kind === 'ssh') return { ...ALWAYS, 'protocol.ssh.allow': 'always' };
   const pinned = addresses.map((address) => (isIP(address) === 6 ? `[${address}]` : address)).join(',');
   const named = isIP(host) === 6 ? `[${host}]` : host;
-  const basic = token === null ? null : Buffer.from(`oauth2:${token}`, 'utf8').toString('base64');
+  // Other hosts take any user beside a token.
+  const user = host === 'bitbucket.org' ? 'x-token-auth' : 'oauth2';
+  const basic = token === null ? null : Buffer.from(`${user}:${token}`, 'utf8').toString('base64');
   return {
     ...ALWAYS,
     'protocol.https.allow': 'always',
