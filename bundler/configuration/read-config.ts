@@ -51,12 +51,17 @@ export async function readConfig(
   const { pages_build_output_dir: pages, definedEnvironments } = read.config;
   if (pages !== undefined && named === null && definedEnvironments?.includes('production'))
     return readNamed('production');
-  if (redirected !== null) return { ...read, notes: [...read.notes, ...auxiliaryNotes(redirected)] };
-  return call === null ? read : withCall(folder, read, call);
+  const applied = call === null ? read : withCall(folder, read, call, redirected !== null);
+  return redirected === null
+    ? applied
+    : { ...applied, notes: [...applied.notes, ...auxiliaryNotes(redirected)] };
 }
 
-/** Merges a script's arguments into a configuration. As in Wrangler, the arguments take precedence. */
-function withCall(folder: string, read: ReadConfig, call: DeployCall): ReadConfig {
+/**
+ * Merges a script's arguments into a configuration. As in Wrangler, the arguments take precedence.
+ * @param isOfBuild whether the build wrote the configuration, which then says which folder a Pages project is
+ */
+function withCall(folder: string, read: ReadConfig, call: DeployCall, isOfBuild: boolean): ReadConfig {
   const { config } = read;
   const isSilent =
     config.main === undefined &&
@@ -64,6 +69,7 @@ function withCall(folder: string, read: ReadConfig, call: DeployCall): ReadConfi
     config.pages_build_output_dir === undefined;
   // A script that may deploy a trial version is used only if the configuration names nothing to deploy.
   if (!call.isCertain && !isSilent) return read;
+  if (call.pages !== null && isOfBuild) return read;
   if (call.pages !== null)
     return { ...read, config: { ...config, pages_build_output_dir: join(folder, call.pages) } };
   const said = configOf(folder, call);

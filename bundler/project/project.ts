@@ -149,7 +149,7 @@ export function findProject(
     paths.push(...CONFIG_FILES.map((name) => within(join(call.folder, name))));
   const config = paths.find((path) => isFile(root, path));
   if (config !== undefined) return { kind: 'wrangler', config, call };
-  if (redirectedConfig(place, false) !== null) return { kind: 'wrangler', config: null, call: null };
+  if (redirectedConfig(place, false) !== null) return { kind: 'wrangler', config: null, call };
   const named = output ?? call?.pages ?? null;
   if (named !== null) {
     const what = output === null ? `"${call!.script}" of package.json` : 'output_directory';

@@ -543,6 +543,41 @@ test("the configuration that a build tool wrote replaces the project's own", asy
   );
 });
 
+test('the arguments of the deploy script apply to the configuration that a build tool wrote', async () => {
+  const written = (deploy: string, config: object = {}) => ({
+    'package.json': JSON.stringify({ scripts: { deploy } }),
+    'static/a.txt': 'static',
+    '.wrangler/deploy/config.json': '{"configPath": "../../dist/x/wrangler.json"}',
+    'dist/x/wrangler.json': JSON.stringify({
+      name: 'x',
+      main: 'main.js',
+      vars: { A: 'a', B: 'b' },
+      ...config,
+    }),
+    'dist/x/main.js': 'export default { fetch() {} }',
+    'dist/x/site/index.html': '<h1>Written</h1>',
+  });
+  const deploy =
+    'vite build && wrangler deploy --var RELEASE:1 --var B:2 --assets static --compatibility-date 2026-09-01';
+  for (const files of [written(deploy), wranglerProject({}, written(deploy))]) {
+    const { bundle, list } = await worktrees.bundle(files);
+    assert.equal(bundle.worker!.main, 'dist/x/main.js');
+    assert.equal(bundle.worker!.compatibilityDate, '2026-09-01');
+    assert.deepEqual(bundle.vars, { A: 'a', B: '2', RELEASE: '1' });
+    assert.ok(list().includes('assets/a.txt'));
+  }
+  // The folder that a build wrote into the configuration of a Pages project stays.
+  const pages = await worktrees.bundle(
+    written('vite build && wrangler pages deploy static', {
+      main: undefined,
+      pages_build_output_dir: 'site',
+    }),
+  );
+  assert.deepEqual(pages.list(), ['assets/index.html']);
+  const trial = { ...written(''), 'package.json': '{"scripts": {"trial": "wrangler deploy --var A:t"}}' };
+  assert.equal((await worktrees.bundle(trial)).bundle.vars.A, 'a');
+});
+
 test('the configuration that a build tool wrote works without another one beside it', async () => {
   const { bundle, read } = await worktrees.bundle({
     '.wrangler/deploy/config.json': '{"configPath": "../../.output/server/wrangler.json"}',
