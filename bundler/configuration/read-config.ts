@@ -42,7 +42,10 @@ export async function readConfig(
   written: boolean,
 ): Promise<ReadConfig> {
   const { folder } = place;
-  const redirected = written || config === null ? redirectedConfig(place, written) : null;
+  // As in Wrangler, a script that names a configuration deploys it, and not the one that the build wrote.
+  const isNamed = call?.isCertain && call.config !== null && config === join(folder, call.config);
+  const found = written || config === null ? redirectedConfig(place, written && !isNamed) : null;
+  const redirected = isNamed && found?.path !== config ? null : found;
   if (config === null && redirected === null) return configOfCall(folder, call!);
   const named = environment ?? call?.environment ?? null;
   const readNamed = (name: string | null) =>

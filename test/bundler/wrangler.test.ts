@@ -6,6 +6,7 @@ import { pipelineBindings } from '../../bundler/bindings/pipelines.ts';
 import { nestedKeys, topLevelKeys } from '../../bundler/configuration/wrangler-keys.ts';
 import { bindingsOf } from '../../bundler/upload/bindings.ts';
 import { readMetadata } from '../../bundler/upload/metadata.ts';
+import type { Files } from '../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
@@ -574,6 +575,16 @@ test('the arguments of the deploy script apply to the configuration that a build
     }),
   );
   assert.deepEqual(pages.list(), ['assets/index.html']);
+  // A configuration that the script names is deployed itself, also if the build writes it.
+  const named = (path: string, more: Files = {}) =>
+    worktrees.bundle(
+      wranglerProject({}, { ...written(`vite build && wrangler deploy -c ${path}`), ...more }),
+    );
+  const own = { 'wrangler.prod.jsonc': '{"name": "x", "main": "index.js", "vars": {"A": "own"}}' };
+  assert.deepEqual((await named('wrangler.prod.jsonc', own)).bundle.vars, { A: 'own' });
+  const stale = { ...own, '.wrangler/deploy/config.json': '{"configPath": "../../gone.json"}' };
+  assert.deepEqual((await named('./wrangler.prod.jsonc', stale)).bundle.vars, { A: 'own' });
+  assert.equal((await named('dist/x/wrangler.json')).bundle.worker!.main, 'dist/x/main.js');
   const trial = { ...written(''), 'package.json': '{"scripts": {"trial": "wrangler deploy --var A:t"}}' };
   assert.equal((await worktrees.bundle(trial)).bundle.vars.A, 'a');
 });
