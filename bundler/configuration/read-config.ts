@@ -138,9 +138,19 @@ function leftOutNotes({ script, leftOut }: DeployCall): string[] {
 
 /** Returns the fields that a script's arguments set, except those that add to a file's: `vars`, `define` and `alias`. */
 function configOf(folder: string, call: DeployCall): Partial<WranglerConfig> {
-  const { main, assets, compatibilityDate, compatibilityFlags, minify, tsconfig, jsxFactory, jsxFragment } =
-    call;
+  const {
+    name,
+    main,
+    assets,
+    compatibilityDate,
+    compatibilityFlags,
+    minify,
+    tsconfig,
+    jsxFactory,
+    jsxFragment,
+  } = call;
   return {
+    ...(name !== null && { name }),
     ...(main !== null && { main: join(folder, main) }),
     ...(assets !== null && { assets: { directory: join(folder, assets) } }),
     ...(compatibilityDate !== null && { compatibility_date: compatibilityDate }),

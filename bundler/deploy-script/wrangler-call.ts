@@ -17,6 +17,8 @@ export interface DeployCall {
   pages: string | null;
   config: string | null;
   environment: string | null;
+  /** The Worker's name, by which its own bindings name it; `null` for a Pages project. */
+  name: string | null;
   assets: string | null;
   compatibilityDate: string | null;
   compatibilityFlags: string[];
@@ -87,6 +89,7 @@ export function readCall(script: string, isCertain: boolean, words: string[], en
     pages: isPages ? from(known(given[2] ?? flags.get('directory')?.[0])) : null,
     config: from(one('config', 'c')),
     environment: isCertain ? one('env', 'e') : null,
+    name: isPages ? null : one('name'),
     assets: isPages ? null : from(one('assets')),
     compatibilityDate: one('compatibility-date'),
     compatibilityFlags: ['compatibility-flag', 'compatibility-flags'].flatMap(

@@ -276,6 +276,12 @@ test('the deploy script gives variables, defines and aliases, except values that
       jsxFragment: 'Fragment',
     },
   );
+  assert.deepEqual(
+    ['deploy --name shop', 'deploy --name $NAME', 'pages deploy x'].map(
+      (line) => call(`wrangler ${line}`).name,
+    ),
+    ['shop', null, null],
+  );
   assert.deepEqual(leftOut, ['--var C:$C', '--define COMMIT:$(git rev-parse HEAD)', '--define D:`date +%s`']);
 });
 

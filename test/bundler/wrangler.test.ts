@@ -575,6 +575,15 @@ test('the arguments of the deploy script apply to the configuration that a build
     }),
   );
   assert.deepEqual(pages.list(), ['assets/index.html']);
+  const services = [{ binding: 'SELF', service: 'shop' }];
+  for (const files of [
+    written('wrangler deploy --name shop', { services }),
+    wranglerProject(
+      { services },
+      { 'package.json': '{"scripts": {"deploy": "wrangler deploy --name shop"}}' },
+    ),
+  ])
+    assert.deepEqual((await worktrees.bundle(files)).bundle.services, [{ binding: 'SELF', service: null }]);
   // A configuration that the script names is deployed itself, also if the build writes it.
   const named = (path: string, more: Files = {}) =>
     worktrees.bundle(
