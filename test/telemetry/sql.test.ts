@@ -139,6 +139,33 @@ for (const [sql, expected] of [
     "SELECT first_value(blob1), last_value(blob1), max(double1) FROM views WHERE blob1 LIKE '%\\\\%%' OR blob1 ILIKE '/C_RT'",
     [['/cart', '/100%', 1000]],
   ],
+  // Examples of Cloudflare's functions.
+  [
+    "SELECT position(':' IN 'hello: world'), substring('hello: world', 1, position(':' IN 'hello: world')-1), position('é' IN '😀é'), position('b' IN concat('a', 'b')) = 2 AND 1, position('ab', 'x')",
+    [['6', 'hello', '2', 1, '0']],
+  ],
+  [
+    "SELECT length('é😀'), substring('😀éa', 2, 1), substring('😀éa', -1), lower('ÄB'), upper('äb'), lowerUTF8('ÄB'), upperUTF8('äb'), toLower('Ä')",
+    [['2', 'é', 'a', 'Äb', 'äB', 'äb', 'ÄB', 'ä']],
+  ],
+  [
+    "SELECT hex(1), hex('abc'), bin(1), bin('abc'), hex(258), hex(-1), hex(0), hex(1.5)",
+    [
+      [
+        ...['01', '616263', '00000001', '011000010110001001100011'],
+        ...['0102', 'FFFFFFFFFFFFFFFF', '00', '000000000000F83F'],
+      ],
+    ],
+  ],
+  [
+    'SELECT topK(double2), topK(1)(timestamp), topKWeighted(1)(double1, double1), topK(1)(_sample_interval + 1) FROM views',
+    [[[1, 0], ['2026-03-01 04:59:59'], [1000], ['2']]],
+  ],
+  ['SELECT first_value(blob1) FROM views ORDER BY timestamp DESC', [['/100%']]],
+  [
+    'SELECT last_value(double1) AS last, first_value(double1) FROM views ORDER BY index1 DESC, last, double1 ASC',
+    [[1000, 10]],
+  ],
   // Queries of public projects.
   [
     'SELECT SUM(IF(double2 = 1, 0, _sample_interval)) AS old, SUM(IF(double1 >= 0, _sample_interval * double1, 0)) AS cost FROM views GROUP BY index1 ORDER BY cost',

@@ -2,7 +2,7 @@
 import type { Budget } from './budget.ts';
 import { type Called, check, type Expression, type Row } from './expression.ts';
 import { SqlError } from './tokens.ts';
-import { FLOAT64, TEXTS, type Type, UINT64, type Value, wide } from './types.ts';
+import { arrayOf, FLOAT64, type Type, UINT64, type Value, wide } from './types.ts';
 
 /** Maximum entries of `topK`. */
 const TOP_MOST = 1_000;
@@ -89,7 +89,7 @@ function averaged(value: Expression, holds: (row: Row) => boolean = () => true):
 
 /** Keeps `value` of the first row, and then of each later row whose `by` wins over that of the kept row. */
 function best(value: Expression, by: Expression, wins: (a: Value, b: Value) => boolean): Accumulator {
-  let kept: Value = EMPTY[value.type.name] ?? 0;
+  let kept: Value = value.type.item ? [] : value.type.name === 'String' ? '' : 0;
   let most: Value | null = null;
   return {
     add: (row) => {
@@ -102,7 +102,6 @@ function best(value: Expression, by: Expression, wins: (a: Value, b: Value) => b
   };
 }
 
-const EMPTY: Partial<Record<Type['name'], Value>> = { String: '', 'Array(String)': [] };
 const first = ([value]: Expression[]) => value!.type;
 
 function bestBy(wins: (a: Value, b: Value) => boolean): AggregateDefinition {
@@ -167,11 +166,13 @@ function top(kinds: 'a' | 'an'): AggregateDefinition {
     if (typeof count !== 'number' || !(count >= 1 && count <= TOP_MOST))
       throw new SqlError(`${called.name} keeps 1 to ${TOP_MOST} values`, parameters[0]?.at ?? at);
     const [value, weight] = values;
+    const type = arrayOf(value!.type);
+    if (type === null) throw new SqlError(`${called.name}() cannot count arrays`, value!.at);
     const start = () => {
-      const weights = new Map<string, number>();
+      const weights = new Map<number | string, number>();
       return {
         add: (row: Row) => {
-          const own = String(value!.run(row));
+          const own = value!.run(row) as number | string;
           const before = weights.get(own);
           if (before === undefined) budget.take(own);
           weights.set(own, (before ?? 0) + (weight ? run(weight, row) : 1));
@@ -183,7 +184,7 @@ function top(kinds: 'a' | 'an'): AggregateDefinition {
             .map(([own]) => own),
       };
     };
-    return { type: TEXTS, start };
+    return { type, start };
   };
 }
 

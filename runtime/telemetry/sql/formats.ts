@@ -40,7 +40,9 @@ function shownRow(row: readonly Value[], columns: readonly Column[]): Record<str
 }
 
 /** Converts a value for JSON. As at Cloudflare and ClickHouse, 64-bit integers become texts, and NaN becomes null. */
-function shown(value: Value, { type }: Column): unknown {
+function shown(value: Value, { type }: Pick<Column, 'type'>): unknown {
+  const { item } = type;
+  if (Array.isArray(value) && item) return value.map((each) => shown(each, { type: item }));
   if (typeof value !== 'number') return value;
   if (isTime(type)) return showTime(value, type.zone ?? UTC).slice(0, type.name === 'Date' ? 10 : undefined);
   if (!Number.isFinite(value)) return null;

@@ -31,9 +31,14 @@ function joined(parts: readonly string[]): string {
   let length = 0;
   for (const part of parts) {
     length += part.length;
-    if (length > TEXT_LENGTH) throw new SqlError('a text gets longer than 1 MiB', null);
+    checkLength(length);
   }
   return parts.join('');
+}
+
+/** @throws {SqlError} if a text would have more characters than `TEXT_LENGTH` */
+function checkLength(length: number): void {
+  if (length > TEXT_LENGTH) throw new SqlError('a text gets longer than 1 MiB', null);
 }
 
 /** Makes both sides of a comparison comparable: a text beside a time becomes a time. */
@@ -176,10 +181,52 @@ function text(value: Value): string {
 
 const toWhole = (type: Type) => of('a', type, (value) => Math.trunc(Number(value)) || 0);
 const concat = of('aa*', STRING, (...values) => joined(values.map(text)));
+/** Returns the length of a text in code points. */
+function lengthOf(value: string): number {
+  let length = 0;
+  for (const _ of value) length++;
+  return length;
+}
+
 const substring = of('sn|n', STRING, (value: string, from: number, length?: number) => {
-  const start = from > 0 ? from - 1 : Math.max(0, value.length + from);
-  return value.slice(start, length === undefined ? undefined : start + length);
+  const points = [...value];
+  const start = from > 0 ? from - 1 : Math.max(0, points.length + from);
+  return points.slice(start, length === undefined ? undefined : start + length).join('');
 });
+const lowerUtf8 = of('s', STRING, (value) => value.toLowerCase());
+const upperUtf8 = of('s', STRING, (value) => value.toUpperCase());
+
+/** Returns the bytes of a text or number for `hex` and `bin`: a whole number has no leading zeros, as in ClickHouse. */
+function bytesOf(value: number | string, { name }: Type): Buffer {
+  if (typeof value === 'string') return Buffer.from(value);
+  if (name === 'Float64') {
+    const bytes = Buffer.alloc(8);
+    bytes.writeDoubleLE(value);
+    return bytes;
+  }
+  const digits = BigInt.asUintN(64, BigInt(Number.isFinite(value) ? Math.trunc(value) : 0)).toString(16);
+  return Buffer.from(digits.padStart(digits.length + (digits.length % 2), '0'), 'hex');
+}
+
+/** Defines a function that writes the bytes of its argument as digits. @param width digits of a byte */
+function encoded(radix: number, width: number): Definition {
+  return (called) => {
+    check(called, 'a');
+    const { at, name } = called;
+    const [value] = called.values;
+    const { type } = value!;
+    if (!isNumber(type) && type.name !== 'String')
+      throw new SqlError(`${name}() needs a number or a text, not ${type.name}`, value!.at);
+    const digits = (byte: number) => byte.toString(radix).toUpperCase().padStart(width, '0');
+    const run = (row: readonly Value[]) => {
+      const bytes = bytesOf(value!.run(row) as number | string, type);
+      checkLength(bytes.length * width);
+      return Array.from(bytes, digits).join('');
+    };
+    return { type: STRING, at, run };
+  };
+}
+
 const digits = (places = 0) => 10 ** places;
 const rounded = (round: (value: number) => number) =>
   of('n|n', same, (value: number, places?: number) => round(value * digits(places)) / digits(places));
@@ -231,17 +278,25 @@ export const functions: Record<string, Definition> = {
   power: number((a, b) => a! ** b!, 'nn'),
   least: of('nn*', whole, Math.min),
   greatest: of('nn*', whole, Math.max),
-  length: of('s', UINT64, (value) => Buffer.byteLength(value)),
+  length: of('s', UINT64, lengthOf),
   empty: of('s', UINT8, (value) => truth(value === '')),
   notempty: of('s', UINT8, (value) => truth(value !== '')),
-  lower: of('s', STRING, (value) => value.toLowerCase()),
-  upper: of('s', STRING, (value) => value.toUpperCase()),
-  tolower: of('s', STRING, (value) => value.toLowerCase()),
-  toupper: of('s', STRING, (value) => value.toUpperCase()),
+  // As on Cloudflare, these two change ASCII letters only.
+  lower: of('s', STRING, (value) => value.replace(/[A-Z]+/g, (letters: string) => letters.toLowerCase())),
+  upper: of('s', STRING, (value) => value.replace(/[a-z]+/g, (letters: string) => letters.toUpperCase())),
+  lowerutf8: lowerUtf8,
+  upperutf8: upperUtf8,
+  tolower: lowerUtf8,
+  toupper: upperUtf8,
+  hex: encoded(16, 2),
+  bin: encoded(2, 8),
   trim: of('s', STRING, (value) => value.trim()),
   startswith: of('ss', UINT8, (value, start) => truth(value.startsWith(start))),
   endswith: of('ss', UINT8, (value, end) => truth(value.endsWith(end))),
-  position: of('ss', UINT64, (value, part) => value.indexOf(part) + 1),
+  position: of('ss', UINT64, (value, part) => {
+    const found = value.indexOf(part);
+    return found === -1 ? 0 : lengthOf(value.slice(0, found)) + 1;
+  }),
   substring,
   substr: substring,
   concat,

@@ -255,6 +255,7 @@ class Parser {
 
   #call(name: string, at: number): Node {
     if (name === 'extract' && UNITS.some((unit) => this.#isWord(unit, 1))) return this.#extract(at);
+    if (name === 'position') return this.#position(at);
     let { values, isDistinct } = this.#values();
     let parameters: Node[] = [];
     if (this.#isSymbol('(', 0)) {
@@ -274,6 +275,17 @@ class Parser {
       : this.#list(() => this.#expression());
     this.#expectsSymbol(')');
     return { values, isDistinct };
+  }
+
+  /** Parses `position('b' IN 'abc')`, or `position('abc', 'b')` as in ClickHouse. */
+  #position(at: number): Node {
+    this.#expectsSymbol('(');
+    const first = this.#deeper(() => this.#sum());
+    const isIn = this.#takes('in');
+    if (!isIn) this.#expectsSymbol(',');
+    const second = this.#deeper(() => this.#sum());
+    this.#expectsSymbol(')');
+    return call('position', isIn ? [second, first] : [first, second], at);
   }
 
   /** Parses `EXTRACT(MONTH FROM timestamp)` as the call `tomonth(timestamp)`. */

@@ -45,6 +45,14 @@ export function select(
     having: query.having === null ? null : aliases.replace(query.having),
   };
   const isGrouped = nodes.keys.length > 0 || nodes.having !== null || nodes.selected.some(isAggregate);
+  // A single group needs no order. So ORDER BY is that of its rows, as for `first_value()`.
+  const isSingle = isGrouped && nodes.keys.length === 0;
+  const rowOrder = isSingle ? query.orderBy.filter((_, i) => !isAggregate(nodes.order[i]!)) : [];
+  if (isSingle) {
+    const by = nodes.order.filter((node) => !isAggregate(node)).map((node) => compile(node, table.columns));
+    if (by.length > 0) table.rows = sorted(table.rows, by, rowOrder, budget);
+    nodes.order = nodes.order.filter(isAggregate);
+  }
   const { rows, compiled } = isGrouped
     ? grouped(table, nodes.keys, budget)
     : { rows: table.rows, compiled: (node: Node) => compile(node, table.columns) };
@@ -80,6 +88,22 @@ function positioned(node: Node, selected: readonly Selected[]): Node {
 
 function* filtered(rows: Iterable<Row>, condition: Expression): Generator<Row> {
   for (const row of rows) if (condition.run(row)) yield row;
+}
+
+/** Sorts rows when the first is read. */
+function* sorted(
+  rows: Iterable<Row>,
+  by: readonly Expression[],
+  orderBy: Select['orderBy'],
+  budget: Budget,
+): Generator<Row> {
+  const kept: { row: Row; by: Value[] }[] = [];
+  for (const row of rows) {
+    const values = by.map(({ run }) => run(row));
+    for (const value of [...row, ...values]) budget.take(value);
+    kept.push({ row, by: values });
+  }
+  for (const { row } of kept.sort((a, b) => compared(a.by, b.by, orderBy))) yield row;
 }
 
 /** Groups rows. The expressions must be compiled before the first group is read. */

@@ -1,9 +1,9 @@
 // Types and values of the SQL of Analytics Engine. The types have ClickHouse's names.
 
 /** A point in time is in whole seconds since 1970, and a truth value is 1 or 0. */
-export type Value = number | string | string[];
+export type Value = number | string | (number | string)[];
 
-export type TypeName =
+type ScalarName =
   | 'UInt8'
   | 'UInt32'
   | 'UInt64'
@@ -12,13 +12,16 @@ export type TypeName =
   | 'String'
   | 'DateTime'
   | 'Date'
-  | 'Array(String)'
   | 'Interval';
+
+export type TypeName = ScalarName | `Array(${ScalarName})`;
 
 export interface Type {
   name: TypeName;
   /** The time zone in which a DateTime is shown, and in which its days begin. */
   zone?: string;
+  /** The type of the values of an array. */
+  item?: Type;
 }
 
 export interface Column {
@@ -32,7 +35,6 @@ export const UINT64: Type = { name: 'UInt64' };
 export const INT64: Type = { name: 'Int64' };
 export const FLOAT64: Type = { name: 'Float64' };
 export const STRING: Type = { name: 'String' };
-export const TEXTS: Type = { name: 'Array(String)' };
 
 const NUMBERS: TypeName[] = ['UInt8', 'UInt32', 'UInt64', 'Int64', 'Float64'];
 
@@ -42,6 +44,11 @@ export function isNumber({ name }: Type): boolean {
 
 export function isTime({ name }: Type): boolean {
   return name === 'DateTime' || name === 'Date';
+}
+
+/** Returns the type of arrays of a type; null for an array, as there are none of arrays. */
+export function arrayOf(item: Type): Type | null {
+  return item.item === undefined ? { name: `Array(${item.name as ScalarName})`, item } : null;
 }
 
 /** Returns a type for the values of both types; null when there is none. */
