@@ -92,6 +92,8 @@ export async function buildEnvironment(
     npm_config_cache: caches.npm,
     npm_config_update_notifier: 'false',
     npm_config_audit: 'false',
+    // Otherwise the project's .npmrc could refuse this Node by `engines`. pnpm hides lower-case names from scripts.
+    NPM_CONFIG_ENGINE_STRICT: 'false',
     npm_config_fund: 'false',
     YARN_CACHE_FOLDER: caches.yarn,
     YARN_GLOBAL_FOLDER: join(caches.yarn, 'modern'),

@@ -110,8 +110,9 @@ function fetchedCommands(
   const call = ['sh', '-c', FETCH_AND_RUN, `${source}@${version}`, name];
   // Otherwise it refuses a project or package whose `engines` excludes this Node. Later versions refuse this variable.
   if (isClassic) call.unshift('env', 'YARN_IGNORE_ENGINES=true');
-  // Every pnpm command accepts the option in this form. With another store, pnpm would refuse the installed packages.
-  if (name === 'pnpm') call.push(`--config.store-dir=${cacheDirectories(cache).pnpm}`);
+  // Every pnpm command accepts options in this form. With another store, pnpm would refuse the installed packages.
+  if (name === 'pnpm')
+    call.push(`--config.store-dir=${cacheDirectories(cache).pnpm}`, '--config.engine-strict=false');
   const build = [...call, 'run', 'build'];
   const add = [...call, 'add', '--dev'];
   const frozen = lockFile === null ? '--no-frozen-lockfile' : '--frozen-lockfile';

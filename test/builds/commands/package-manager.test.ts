@@ -139,6 +139,7 @@ test('a lock file is installed exactly, with development dependencies whatever N
     'pnpm@10.34.8',
     'pnpm',
     '--config.store-dir=/cache/pnpm',
+    '--config.engine-strict=false',
     'install',
     '--frozen-lockfile',
     '--prod=false',
@@ -154,6 +155,7 @@ test('a package is added by the package manager of the project, whatever lock fi
     'pnpm@10.1.0',
     'pnpm',
     '--config.store-dir=/cache/pnpm',
+    '--config.engine-strict=false',
     'add',
     '--save-dev',
     '--ignore-workspace-root-check',
@@ -170,6 +172,16 @@ test('unused lock files are named unless package.json names the package manager'
 });
 
 const WORKER = "import { Hono } from 'hono';\nexport default new Hono();\n";
+
+test('npm installs and builds a project whose engines exclude this Node', async () => {
+  const manifest = { dependencies: { hono: '4.13.19' }, engines: { node: '22.x' } };
+  const { lines, result } = await buildCommit(directory.path, {
+    'package.json': JSON.stringify(manifest),
+    '.npmrc': 'engine-strict=true\n',
+    'index.js': WORKER,
+  });
+  await result.catch((error: unknown) => assert.fail(`${error}\n${lines.join('\n')}`));
+});
 
 for (const [manager, version] of [
   ['pnpm', '10.34.8'],
@@ -192,6 +204,7 @@ for (const [manager, version] of [
     };
     const { input, lines, result } = await buildCommit(directory.path, {
       'package.json': JSON.stringify(manifest),
+      '.npmrc': 'engine-strict=true\n',
       'index.js': WORKER,
     });
     await result.catch((error: unknown) => assert.fail(`${error}\n${lines.join('\n')}`));
