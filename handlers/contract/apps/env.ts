@@ -43,7 +43,10 @@ const name = z
   .string()
   .max(128)
   .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'must have letters, digits and underscores, and not begin with a digit')
-  .refine((value) => !isReservedEnvName(value), { error: 'is reserved for the platform' });
+  .refine((value) => !isReservedEnvName(value), {
+    error:
+      "is reserved for the platform: set it before the command that needs it, such as `cellar builds set --build-command 'NODE_OPTIONS=--max-old-space-size=4096 npm run build'`",
+  });
 
 /** The value of a build variable. It has no NUL byte, which would end the value in the environment of a process. */
 const value = z

@@ -57,6 +57,11 @@ test('reserved and ill-formed names, and values that no process takes, are refus
     const { status, body } = await control.api('POST', `/v1/apps/${id}/env`, { name, value: 'x' });
     assert.deepEqual([status, body.errors[0].path], [400, 'name'], name);
   }
+  const { body } = await control.api('POST', `/v1/apps/${id}/env`, { name: 'NODE_OPTIONS', value: 'x' });
+  assert.match(
+    body.errors[0].message,
+    /reserved for the platform: set it before the command .*--build-command/,
+  );
   for (const value of ['a\0b', 'x'.repeat(16_385), 7, null]) {
     const { body } = await control.api('POST', `/v1/apps/${id}/env`, { name: 'OK', value });
     assert.equal(body.errors[0].path, 'value');
