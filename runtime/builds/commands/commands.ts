@@ -17,7 +17,7 @@ import { type ConfineOptions, confine } from './confine.ts';
 import { type BuildDirectories, buildEnvironment, commitVariables } from './environment.ts';
 import { InstallCache } from './install-cache.ts';
 import { certificateFiles } from './network-settings.ts';
-import { type PackageManager, packageManager } from './package-manager.ts';
+import { managerPrograms, type PackageManager, packageManager } from './package-manager.ts';
 import { reportUnreachableRegistry } from './registry-check.ts';
 import { CommandFailure, run } from './run.ts';
 import { ShownOutput } from './shown-output.ts';
@@ -152,17 +152,20 @@ function adapterCommand(words: string[], { folder }: Plan): ProjectCommand {
 }
 
 /**
- * Makes a program with the name of the project's package manager, for the project's commands; none for npm, which is
- * installed.
- * @returns the program's directory
+ * Makes programs for the project's commands.
+ * @param calls the command that each program runs, by the program's name; the program's arguments follow
+ * @returns the programs' directory
  */
-function makeManagerProgram(scratch: string, { name, call }: PackageManager): string {
+function makePrograms(scratch: string, calls: Record<string, string[]>): string {
   const directory = join(scratch, 'programs');
   mkdirSync(directory, { recursive: true });
-  const path = join(directory, name);
-  if (name !== 'npm') writeFileSync(path, `#!/bin/sh\nexec ${call.map(quote).join(' ')} "$@"\n`);
-  // The build's user runs this program.
-  for (const each of name === 'npm' ? [directory] : [directory, path]) chmodSync(each, 0o755);
+  // The build's user runs these programs.
+  chmodSync(directory, 0o755);
+  for (const [name, call] of Object.entries(calls)) {
+    const path = join(directory, name);
+    writeFileSync(path, `#!/bin/sh\nexec ${call.map(quote).join(' ')} "$@"\n`);
+    chmodSync(path, 0o755);
+  }
   return directory;
 }
 
@@ -210,8 +213,8 @@ export async function runInProject(
   const folders = [...new Set([plan.folder, plan.installFolder, ''])];
   const programs = folders.map((folder) => join(project, folder, 'node_modules', '.bin'));
   const manager = plan.hasDependencies ? packageManager(plan, directories.cache) : null;
-  const called = manager === null ? [] : [makeManagerProgram(scratch, manager)];
-  const path = [...programs, environment.PATH, ...called].join(':');
+  const called = makePrograms(scratch, managerPrograms(manager, directories.cache));
+  const path = [...programs, environment.PATH, called].join(':');
   const size = sizeLimits(scratch, directories.cache, limits);
   if (user) await changeOwner(Object.values(directories), user, limits.stepTimeoutMs);
   const place: ConfineOptions = {
@@ -222,7 +225,7 @@ export async function runInProject(
     user,
     // Package managers set `npm_execpath` for scripts, so lines of a deploy script may start with it.
     environment: { ...environment, PATH: path, npm_execpath: manager?.name ?? 'npm' },
-    read: [...called, ...(await certificateFiles()), ...(command.read ?? [])],
+    read: [called, ...(await certificateFiles()), ...(command.read ?? [])],
     cwd,
     memoryMb: limits.memoryMb,
   };

@@ -30,6 +30,8 @@ export interface PackageManager {
 
 /** pnpm's version by the format of the lock file, when package.json names no version. */
 const PNPM_BY_FORMAT: Record<string, string> = { 5: '7.33.7', 6: '8.15.9', 9: '10.34.8' };
+/** The programs of the package managers that come from npm's registry. */
+const PROGRAMS = { pnpm: ['pnpm', 'pnpx'], yarn: ['yarn'], bun: ['bun', 'bunx'] };
 const YARN_CLASSIC = '1.22.22';
 const YARN_MODERN = '4.18.1';
 const BUN = '1.4.5';
@@ -78,6 +80,23 @@ export function packageManager(
   const version = exact?.version ?? neededVersion(name, used?.head ?? '', range);
   const commands = fetchedCommands(name, version, lockFile, cache);
   return { name, version, lockFile, unusedLockFiles, ...commands };
+}
+
+/**
+ * Returns the commands that start the programs of all package managers but npm, by the programs' names. Scripts may call any
+ * of them, as in Cloudflare's builds.
+ * @param manager the project's, which has the project's version; `null`: none
+ * @param cache the app's cache directory
+ */
+export function managerPrograms(manager: PackageManager | null, cache: string): Record<string, string[]> {
+  const calls: Record<string, string[]> = {};
+  for (const name of ['pnpm', 'yarn', 'bun'] as const) {
+    const { call } =
+      manager?.name === name ? manager : fetchedCommands(name, neededVersion(name, '', null), null, cache);
+    for (const program of PROGRAMS[name])
+      calls[program] = call.map((word) => (word === name ? program : word));
+  }
+  return calls;
 }
 
 /** Parses `pnpm@10.1.0+sha512.…`. */

@@ -173,14 +173,20 @@ test('unused lock files are named unless package.json names the package manager'
 
 const WORKER = "import { Hono } from 'hono';\nexport default new Hono();\n";
 
-test('npm installs and builds a project whose engines exclude this Node', async () => {
-  const manifest = { dependencies: { hono: '4.13.19' }, engines: { node: '22.x' } };
+test('npm installs and builds a project whose engines exclude this Node, and that calls other package managers', async () => {
+  const manifest = {
+    dependencies: { hono: '4.13.19' },
+    engines: { node: '22.x' },
+    // A script may call other package managers.
+    scripts: { build: 'pnpm --version && pnpx semver@7.7.3 -r 2.x 1.0.0 2.3.4 && bunx --version' },
+  };
   const { lines, result } = await buildCommit(directory.path, {
     'package.json': JSON.stringify(manifest),
     '.npmrc': 'engine-strict=true\n',
     'index.js': WORKER,
   });
   await result.catch((error: unknown) => assert.fail(`${error}\n${lines.join('\n')}`));
+  for (const line of ['10.34.8', '2.3.4', '1.4.5']) assert.ok(lines.includes(line), lines.join('\n'));
 });
 
 for (const [manager, version] of [
