@@ -1,4 +1,4 @@
-// The explanation for the user when git cannot fetch a remote repository.
+// How git reaches a remote repository, and the explanation when it cannot.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { parseRemote } from '../../../handlers/contract/source/remote.ts';
