@@ -124,7 +124,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
   if (project === null && build.length === 0) throw nothingDeployable(place, output);
   const isPages =
     read === null
-      ? project?.kind !== 'worker' && hasFunctions(place)
+      ? project?.kind !== 'worker' && (hasFunctions(place) || (deploy?.call.pages ?? null) !== null)
       : read.config.pages_build_output_dir !== undefined;
   const functions = isPages && hasFunctions(place);
   let outside: NamedOutside | null = null;

@@ -645,18 +645,23 @@ test('git in a build sees the commit, its branch, earlier commits and their tags
 });
 
 test('a Pages project that is served from its root gets its address and does not serve its commits', async () => {
-  const { lines, input, result } = await build(
-    { 'index.html': '<h1>x</h1>', 'wrangler.json': '{"name": "site", "pages_build_output_dir": "."}' },
-    { settings: { ...NO_SETTINGS, build_command: 'git log --format=%s && env' } },
-  );
-  await result;
-  assert.ok(lines.includes('A commit'), lines.join('\n'));
-  for (const variable of [
-    'CF_PAGES=1',
-    `CF_PAGES_COMMIT_SHA=${input.sha}`,
-    'CF_PAGES_BRANCH=main',
-    'CF_PAGES_URL=http://app.localhost:8787',
-  ])
-    assert.ok(lines.includes(variable), variable);
-  assert.deepEqual(files(join(input.releaseDirectory, 'assets')), ['index.html']);
+  for (const [name, text] of [
+    ['wrangler.json', '{"name": "site", "pages_build_output_dir": "."}'],
+    ['package.json', '{"scripts": {"deploy": "wrangler pages deploy ."}}'],
+  ] as const) {
+    const { lines, input, result } = await build(
+      { 'index.html': '<h1>x</h1>', [name]: text },
+      { settings: { ...NO_SETTINGS, build_command: 'git log --format=%s && env' } },
+    );
+    await result;
+    assert.ok(lines.includes('A commit'), lines.join('\n'));
+    for (const variable of [
+      'CF_PAGES=1',
+      `CF_PAGES_COMMIT_SHA=${input.sha}`,
+      'CF_PAGES_BRANCH=main',
+      'CF_PAGES_URL=http://app.localhost:8787',
+    ])
+      assert.ok(lines.includes(variable), variable);
+    assert.ok(files(join(input.releaseDirectory, 'assets')).includes('index.html'));
+  }
 });
