@@ -99,10 +99,11 @@ export function managerPrograms(manager: PackageManager | null, cache: string): 
   return calls;
 }
 
-/** Parses `pnpm@10.1.0+sha512.…`. */
-function namedManager(text: string | null): { name: Name; version: string } | null {
+/** Parses `pnpm@10.1.0+sha512.…`. `version` is null for npm, which is this machine's, so any text may follow `npm@`. */
+function namedManager(text: string | null): { name: Name; version: string | null } | null {
   if (text === null) return null;
-  const [, name, version] = /^(npm|pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)(?:\+.*)?$/.exec(text) ?? [];
+  if (text.startsWith('npm@')) return { name: 'npm', version: null };
+  const [, name, version] = /^(pnpm|yarn|bun)@(\d+\.\d+\.\d+(?:-[\w.]+)?)(?:\+.*)?$/.exec(text) ?? [];
   if (name === undefined) {
     throw new BuildFailure(
       `package.json: "packageManager" must be npm, pnpm, yarn or bun with an exact version, such as "pnpm@10.1.0", not "${text}"`,

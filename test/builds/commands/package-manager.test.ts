@@ -41,6 +41,8 @@ test('package.json names the package manager, else the lock file does, else it i
   assert.equal(chosen({ 'bun.lock': '{}' }), 'bun 1.4.5 bun.lock');
   assert.equal(chosen(named('bun@1.2.0')), 'bun 1.2.0 null');
   assert.equal(chosen(named('yarn@3.2.1')), 'yarn 3.2.1 null');
+  for (const version of ['10', '^10.2.0', 'latest'])
+    assert.equal(chosen(named(`npm@${version}`)), 'npm null null', version);
   const dev = (packageManager: object, more: object = {}) => ({
     'package.json': JSON.stringify({ devEngines: { packageManager }, ...more }),
   });
