@@ -314,10 +314,11 @@ test('an upload interrupted by the end of Cellar leaves nothing, and the next on
     `PUT /client/v4${script('cut')} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${cellar.key}\r\ncontent-type: multipart/form-data; boundary=x\r\ncontent-length: 1000000\r\n\r\n--x\r\n${'half '.repeat(20_000)}`,
   );
   await eventually(() => kept().incoming === 1, 'the upload is being taken');
+  const { versions } = kept();
   await cellar.stop('SIGKILL');
   socket.destroy();
   await cellar.start();
-  assert.deepEqual(kept(), { incoming: 0, versions: 0 });
+  assert.deepEqual(kept(), { incoming: 0, versions });
   assert.equal((await cellar.call('GET', '/v1/apps/cut')).status, 404);
   const { status, body } = await ask(
     'PUT',

@@ -9,7 +9,7 @@ import { eventually } from '../support/processes.ts';
 import { EVERYTHING } from '../support/wrangler/everything.ts';
 import { Project } from '../support/wrangler/wrangler.ts';
 
-const cellar = new Cellar();
+const cellar = new Cellar({ RUNNER_MAX_APPS_PER_USER: '30' });
 let everything: Project;
 before(async () => {
   await cellar.start();
