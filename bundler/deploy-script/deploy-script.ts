@@ -1,4 +1,5 @@
 // Splits a deploy script of package.json into the commands before the call of Wrangler, which are the build, and the call.
+import { posix } from 'node:path';
 import { enteredFolder, groupIn, type ShellStep, shellSteps } from './shell.ts';
 import { type CommandKind, commandKind, type DeployCall, readCall } from './wrangler-call.ts';
 
@@ -28,6 +29,8 @@ export interface Step {
   words: string[];
   /** The script of the project that this step runs; `null` when it runs something else, or more. */
   script: string | null;
+  /** The folder that was entered before, relative to the project's folder. */
+  folder: string;
 }
 
 /** Names of scripts that deploy to production, in order of preference. */
@@ -55,13 +58,11 @@ export function deployScript(scripts: Scripts): DeployScript | null {
   for (const name of names) {
     const steps = expand(scripts, name, 0);
     const isCertain = rank(name) < CERTAIN.length;
-    let folder = '.';
-    const calls = steps.map(({ kind, words }) => {
-      if (kind === 'other' && words[0] === 'cd') folder = enteredFolder(folder, words[1]);
-      return kind === 'deploy' ? readCall(name, isCertain, words, folder) : null;
-    });
-    // Of several calls, those with a configuration of their own mostly deploy helpers of the app.
-    const call = calls.find((each) => each?.config === null) ?? calls.find((each) => each !== null);
+    const calls = steps.map(({ kind, words, folder }) =>
+      kind === 'deploy' ? readCall(name, isCertain, words, folder) : null,
+    );
+    // Of several calls, those with a configuration in another folder mostly deploy helpers of the app.
+    const call = calls.find((each) => each && isHere(each)) ?? calls.find((each) => each !== null);
     if (!call) continue;
     const at = calls.indexOf(call);
     const before = isCertain ? steps.slice(0, at) : [];
@@ -79,6 +80,10 @@ export function deployScript(scripts: Scripts): DeployScript | null {
     };
   }
   return null;
+}
+
+function isHere({ config }: DeployCall): boolean {
+  return config === null || posix.dirname(config) === '.';
 }
 
 /** Returns the scripts with a name in `CERTAIN`, with the steps of each. */
@@ -125,9 +130,7 @@ function expand(scripts: Scripts, name: string, depth: number, more: string[] = 
   return [`pre${name}`, name, `post${name}`].flatMap((each) =>
     scripts[each] === undefined
       ? []
-      : withMore(shellSteps(scripts[each]), each === name ? more : []).flatMap((step) =>
-          stepsOf(scripts, step, depth),
-        ),
+      : inTurn(scripts, withMore(shellSteps(scripts[each]), each === name ? more : []), depth, '.'),
   );
 }
 
@@ -139,21 +142,37 @@ function withMore(steps: ShellStep[], more: string[]): ShellStep[] {
   return [...steps.slice(0, -1), { ...last, text: [last.text, ...more].join(' '), commands }];
 }
 
-function stepsOf(scripts: Scripts, { text, commands, joint }: ShellStep, depth: number): Step[] {
+/** Returns the steps of a line that begins in `folder`. A called script or a group leaves the line's folder as it is. */
+function inTurn(scripts: Scripts, steps: ShellStep[], depth: number, folder: string): Step[] {
+  let at = folder;
+  return steps.flatMap((step) => {
+    const found = stepsOf(scripts, step, depth, at);
+    const [program, path] = step.commands[0] ?? [];
+    if (program === 'cd' && groupIn(step.text) === null) at = enteredFolder(at, path);
+    return found;
+  });
+}
+
+function stepsOf(
+  scripts: Scripts,
+  { text, commands, joint }: ShellStep,
+  depth: number,
+  folder: string,
+): Step[] {
   const group = groupIn(text);
   const called = commands.map((words) => calledBy(scripts, words));
   const found = called.find(({ kind }) => kind === 'deploy') ?? called.find(({ kind }) => kind === 'account');
-  if (found && group === null) return [{ ...found, text, joint, script: null }];
+  if (found && group === null) return [{ ...found, text, joint, script: null, folder }];
   const { words, names, more, variables } = called[0] ?? calledBy(scripts, []);
   // `script` is null for a command that also sets variables: it does more than run the script.
   const isScript = names.length === 1 && more.length === 0 && commands.length === 1;
   const script = isScript && MANAGERS.includes(commands[0]![0]!) ? names[0]! : null;
-  const step: Step = { kind: 'other', text, joint, words, script };
+  const step: Step = { kind: 'other', text, joint, words, script, folder };
   if (depth === DEPTH) return [step];
   const inner =
     group === null
       ? names.flatMap((name) => expand(scripts, name, depth + 1, more))
-      : shellSteps(group).flatMap((each) => stepsOf(scripts, each, depth + 1));
+      : inTurn(scripts, shellSteps(group), depth + 1, folder);
   if (inner.every(({ kind }) => kind === 'other')) return [step];
   const isForAccount = names.some((each) => callsAccount(scripts, each)) && !inner.some(isNeeded(scripts));
   const exported = variables.map(
@@ -176,11 +195,11 @@ function callsAccount(scripts: Scripts, name: string): boolean {
   );
 }
 
-/** Returns whether a deploy needs a step: it deploys, builds, or is a command of Wrangler that writes files. */
+/** Returns whether a deploy needs a step: it deploys, is no call of another script, or calls a script that builds. */
 function isNeeded(scripts: Scripts): (step: Step) => boolean {
   return (step) =>
     step.kind === 'deploy' ||
-    (step.kind === 'other' && (step.words[0] === 'wrangler' || buildsByName(scripts, step)));
+    (step.kind === 'other' && (step.script === null || buildsByName(scripts, step)));
 }
 
 interface Called {

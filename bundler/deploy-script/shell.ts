@@ -45,7 +45,7 @@ export function shellSteps(line: string): ShellStep[] {
  * except npm's own variable for the package manager's program, which becomes `npm`.
  */
 function shellWords(command: string): string[] {
-  return [...command.matchAll(/(?:\$\([^)]*\)|`[^`]*`|"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])+/g)].map(
+  return [...command.matchAll(/(?:\$\([^()]*\)|`[^`]*`|"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])+/g)].map(
     ([word]) =>
       word
         .replace(/"((?:\\.|[^"\\])*)"|'([^']*)'|\\(.)/g, (_, double, single, escaped) =>
@@ -57,10 +57,11 @@ function shellWords(command: string): string[] {
 
 /**
  * Returns the folder after `cd path` in `folder`, relative to where the line started. That start, `.`, also stands for a
- * folder that only the shell knows, such as `-` or `$HOME`.
+ * folder above it, and for one that only the shell knows, such as `-` or `$HOME`.
  */
 export function enteredFolder(folder: string, path = '~'): string {
-  return /^[-/~$`]/.test(path) ? '.' : posix.join(folder, path).replace(/(?<=.)\/$/, '');
+  const entered = posix.join(folder, path).replace(/(?<=.)\/$/, '');
+  return /^[-/~$`]/.test(path) || /^\.\.(?:\/|$)/.test(entered) ? '.' : entered;
 }
 
 /** Returns the content of a step that is a group in parentheses; `null`: it is not a group. */

@@ -145,7 +145,7 @@ export function findProject(
   const within = (path: string) => pathWithin(root, folder, path, `"${call!.script}" of package.json`);
   if (call?.config) paths.splice(call.isCertain ? 0 : paths.length, 0, within(call.config));
   // The build may write a configuration to the folder in which the script runs Wrangler.
-  else if (call !== null && call.folder !== '.')
+  else if (call?.isCertain && output === null && call.folder !== '.')
     paths.push(...CONFIG_FILES.map((name) => within(join(call.folder, name))));
   const config = paths.find((path) => isFile(root, path));
   if (config !== undefined) return { kind: 'wrangler', config, call };
@@ -224,9 +224,9 @@ function signOfSource(page: string): string | null {
   return FRONT_MATTER.test(page) ? 'begins with front matter' : null;
 }
 
-/** Whether a page is a template. Vue also uses `{{`, but only in the body of a page. */
+/** Whether a page is a template. Vue also uses `{{`, but only in the body of a page, whose tag may be missing. */
 function isTemplate(page: string): boolean {
-  return page.includes('{%') || page.split(/<body\b/i)[0]!.includes('{{');
+  return page.includes('{%') || page.split(/<(?:body|div|main|section|h1|p)\b/i)[0]!.includes('{{');
 }
 
 function readPage(root: string, path: string): string {

@@ -12,6 +12,9 @@ import type { Place } from './place.ts';
 import { CONFIG_FILES, readPackageJson, unnamedFolder, wranglerFolders } from './project.ts';
 import { readProjectFile } from './regular-file.ts';
 
+/** Names in a folder that people write, not a build. */
+const PROJECT_FILES = ['package.json', 'functions', '_worker.js'];
+
 /** The part of pnpm-workspace.yaml that names packages. It may be missing, because the file also has settings. */
 const PNPM_WORKSPACE = z.nullable(z.object({ packages: z.nullish(z.array(z.string())) }));
 
@@ -54,7 +57,7 @@ export function onlyProject(root: string, builds: boolean): string | null {
 /**
  * Returns the folder that a script names by path, or by the name of its package or Nx project.
  * @returns `null` for a folder that the script enters and a build may write: it is missing, or commands come before and it
- * has neither a package.json nor a configuration
+ * has neither a configuration nor one of `PROJECT_FILES`
  * @throws {BuildFailure} when no folder or several folders have the name
  */
 export function namedFolder(root: string, { script, named, isEntered, before }: DeployFolder): string | null {
@@ -62,7 +65,8 @@ export function namedFolder(root: string, { script, named, isEntered, before }: 
   const isWritten =
     isEntered &&
     before !== null &&
-    !['package.json', ...CONFIG_FILES].some((name) => isThere(root, join(root, path, name)));
+    !path.startsWith('..') &&
+    ![...PROJECT_FILES, ...CONFIG_FILES].some((name) => isThere(root, join(root, path, name)));
   if (!path.startsWith('..') && !isWritten && isThere(root, join(root, path))) return path;
   if (isEntered) return null;
   const found: string[] = [];

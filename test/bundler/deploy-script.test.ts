@@ -169,10 +169,39 @@ const FORMS: [deploy: string | Scripts, build: string, said: object][] = [
     {
       deploy: 'npm run prepare:all && wrangler deploy',
       'prepare:all': 'npm run migrate && cp -r a b',
-      migrate: 'node ids.js && wrangler d1 migrations apply rows --remote',
+      migrate: 'npm run ids && wrangler d1 migrations apply rows --remote',
+      ids: 'node ids.js',
     },
     'cp -r a b',
     {},
+  ],
+  [
+    { deploy: 'npm run prep && wrangler deploy', prep: 'tsc && wrangler d1 migrations apply rows --remote' },
+    'tsc',
+    {},
+  ],
+  [
+    {
+      deploy: 'cd "$PWD/web" && npm run assets && cd .. && wrangler deploy src/index.ts',
+      assets: 'node a.js',
+    },
+    'cd "$PWD/web" && npm run assets && cd ..',
+    { main: 'src/index.ts' },
+  ],
+  [{ deploy: 'cd ../infra && wrangler deploy' }, 'cd ../infra', {}],
+  [
+    {
+      deploy: 'npm run migrate && wrangler deploy src/index.ts',
+      migrate: 'cd db && npm run generate && wrangler d1 migrations apply rows --remote',
+      generate: 'node g.js',
+    },
+    'cd db && npm run generate',
+    { main: 'src/index.ts' },
+  ],
+  [
+    { deploy: 'wrangler deploy --env production -c wrangler.toml && wrangler deploy --env staging' },
+    '',
+    { environment: 'production', config: 'wrangler.toml' },
   ],
   [
     {

@@ -291,11 +291,32 @@ test('a page that needs a build tool is not a site', () => {
     assert.equal(found({ 'templates/index.html': template }), null, template);
   const vue = '<html><head></head><body><div id="app">{{ message }}</div></body>';
   assert.equal(found({ 'src/index.html': vue })?.kind, 'site');
+  const bare = '<!doctype html><div id="app">{{ message }}</div>';
+  assert.equal(found({ 'src/index.html': bare })?.kind, 'site');
   const root = worktrees.write({ 'hugo.toml': '' });
   assert.match(
     nothingDeployable({ root, folder: root }, null).message,
     /^nothing to deploy: nothing runs Hugo, which hugo\.toml is for: .*--build-command hugo --output-directory public/,
   );
+});
+
+test('a script of another name, or one that leaves the repository, does not choose the folder', async () => {
+  const site = { 'public/index.html': '' };
+  const found = async (files: Files, scripts: Record<string, string>) => {
+    const root = worktrees.write({ ...site, ...files, 'package.json': JSON.stringify({ scripts }) });
+    const plan = await planBuild({ worktree: root, settings: NO_SETTINGS, environment: null, manifests: [] });
+    return [plan.folder, findProject({ root, folder: root }, null, null)?.kind];
+  };
+  const api = { 'api/wrangler.jsonc': '{"main": "index.js"}' };
+  assert.deepEqual(await found(api, { 'api:deploy': 'cd api && wrangler deploy' }), ['', 'site']);
+  assert.deepEqual(await found({}, { 'infra:deploy': 'cd ../infra && wrangler deploy' }), ['', 'site']);
+  assert.deepEqual(await found({}, { deploy: 'npm run lint && cd ../infra && wrangler deploy' }), [
+    '',
+    'site',
+  ]);
+  const pages = { 'site/index.html': '', 'site/functions/api.js': '' };
+  const deploy = 'npm run lint && cd site && wrangler pages deploy .';
+  assert.equal((await found(pages, { deploy }))[0], 'site');
 });
 
 test('a page with front matter waits for the build command of the settings', async () => {

@@ -103,6 +103,7 @@ test('Wrangler deploys, migrates, fills, exports, tails and sets secrets', async
   } finally {
     await tail.end();
   }
+  await wrangler('deploy', '--var', 'EXTRA:again');
   await wrangler('rollback', '--yes', '--message', 'back');
 });
 

@@ -1,6 +1,7 @@
 // Calls about the Workers that use a Worker. Wrangler asks before it deletes one, and names them.
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import type { DescribedRelease } from '../../contract/host/host-releases.ts';
+import { Problem } from '../../problem.ts';
 import { appCall, type CallContext } from '../call.ts';
 import { allApps } from './scripts.ts';
 
@@ -44,11 +45,14 @@ async function siblingsOf(
   app: AppRow,
 ): Promise<{ slug: string; release: DescribedRelease }[]> {
   const apps = (await allApps(context)).filter(({ id, owner }) => owner === app.owner_id && id !== app.id);
-  const described = apps.map(async ({ id, slug }) => ({
-    slug,
-    release: await context.host.call('GET /apps/:id/release', { id }),
-  }));
-  return (await Promise.all(described)).flatMap(({ slug, release }) =>
-    release === null ? [] : [{ slug, release }],
-  );
+  const found = [];
+  for (const { id, slug } of apps) {
+    const release = await context.host.call('GET /apps/:id/release', { id }).catch((error: unknown) => {
+      // The app was deleted meanwhile, or its host does not know it yet.
+      if (error instanceof Problem && error.code === 'app_not_found') return null;
+      throw error;
+    });
+    if (release !== null) found.push({ slug, release });
+  }
+  return found;
 }

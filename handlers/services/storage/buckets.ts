@@ -125,7 +125,8 @@ function describedBy(headers: Headers): Record<string, string | number> {
     throw invalidInput([
       { path: 'expires', message: 'is not a date, such as Wed, 21 Oct 2026 07:28:00 GMT' },
     ]);
-  return { ...described, cache_expiry };
+  // The binding reads it as a number without a sign.
+  return { ...described, cache_expiry: Math.max(0, cache_expiry) };
 }
 
 /** Like `putObjectBody`, for a part of a multipart upload. */

@@ -42,7 +42,7 @@ const BUN = '1.4.5';
  */
 const FETCH_AND_RUN = `program=$(
   cd / && npm_config_globalconfig="$OLDPWD/.npmrc" npm exec --yes --package="$0" -c "command -v $1"
-) && shift && PATH=\${program%/*}:$PATH exec "$program" "$@"`;
+) && shift && unset npm_execpath && PATH=\${program%/*}:$PATH exec "$program" "$@"`;
 
 /**
  * Returns the package manager of a planned project: the one that package.json's `packageManager` names, else that of

@@ -21,8 +21,9 @@ const NOT_FOUND = /^(?:\/bin\/)?sh: (?:line )?(?:\d+: )?(\S+: (?:command )?not f
 /** Matches npm's error lines, without their prefix, that only give details. */
 const BESIDES = /^(?:code|path|command|errno|syscall) /;
 
-/** Variables that name an account. Wrangler's error names one, and so do those of projects' own scripts. */
-const WANTS_ACCOUNT = /\bCLOUDFLARE_(?:API_TOKEN|ACCOUNT_ID)\b/;
+/** Errors of Wrangler and of projects' own scripts that ask for a variable of an account. */
+const WANTS_ACCOUNT =
+  /\b(?:set|missing|needs?|requires?|provide)\b.*\bCLOUDFLARE_(?:API_TOKEN|ACCOUNT_ID)\b/i;
 
 export class ShownOutput {
   readonly #scratch: string;

@@ -62,12 +62,12 @@ function findServices(
   const sent = queuesElsewhere(named);
   for (const queue of calledQueues(named)) {
     const slugs = apps.consumersOf(appId, queue).map((id) => apps.slugOf(id) ?? id);
+    // Dead letters without exactly one consumer stay in this app.
+    if (slugs.length !== 1 && !sent.includes(queue)) continue;
     if (slugs.length > 1)
       throw new BuildFailure(
         `queues: ${queue} is consumed by several apps of the same owner: ${slugs.join(', ')}; let only one of them consume it`,
       );
-    // Dead letters without a consumer stay in this app.
-    if (slugs.length === 0 && !sent.includes(queue)) continue;
     if (slugs.length === 0 && isPushed)
       throw new BuildFailure(
         `queues: ${queue} is unknown: neither this project nor another app of the same owner consumes it; deploy its consumer first`,

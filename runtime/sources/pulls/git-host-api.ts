@@ -97,8 +97,11 @@ function issueApi(target: GitHostTarget, name: string): GitHostApi {
     async isMember(author, signal) {
       if (name.split('/')[0]!.toLowerCase() === author.toLowerCase()) return true;
       const path = `/collaborators/${encodeURIComponent(author)}`;
-      // GitHub answers 403 to a token whose owner may not push.
-      return (await askGitHost(target, 'GET', path, null, signal, [403, 404])).status === 204;
+      // GitHub answers 403 to a token whose owner may not push, and also beyond its rate limit, which passes.
+      const answer = await askGitHost(target, 'GET', path, null, signal, [403, 404]);
+      if (answer.status === 403 && /rate limit/i.test(JSON.stringify(answer.json())))
+        throw new Error('the rate limit of the Git host is reached');
+      return answer.status === 204;
     },
     async setStatus(sha, { url, ...status }, signal) {
       const body = { ...status, ...(url !== null && { target_url: url }) };

@@ -50,7 +50,8 @@ export function select(
   const rowOrder = isSingle ? query.orderBy.filter((_, i) => !isAggregate(nodes.order[i]!)) : [];
   if (isSingle) {
     const by = nodes.order.filter((node) => !isAggregate(node)).map((node) => compile(node, table.columns));
-    if (by.length > 0) table.rows = sorted(table.rows, by, rowOrder, budget);
+    if (by.length > 0 && nodes.selected.some(needsOrder))
+      table.rows = sorted(table.rows, by, rowOrder, budget);
     nodes.order = nodes.order.filter(isAggregate);
   }
   const { rows, compiled } = isGrouped
@@ -75,6 +76,15 @@ function tableOf({ from }: Select, dataset: (name: string, at: number) => Table,
 
 function every({ columns }: Table): Selected[] {
   return columns.map(({ name }) => ({ node: { kind: 'name', name, at: 0 }, name, hasAlias: false }));
+}
+
+/** Whether an expression has an aggregate whose result depends on the order of rows. */
+function needsOrder(node: Node): boolean {
+  if (node.kind !== 'call') return false;
+  return (
+    /^(?:first_value|last_value|any|argmin|argmax)/.test(node.name) ||
+    [...node.values, ...node.parameters].some(needsOrder)
+  );
 }
 
 /** Replaces a whole number in GROUP BY or ORDER BY by the selected expression at that place, from 1. */

@@ -60,8 +60,9 @@ export function sourceQueries(database: Database) {
   const want = database.prepare<{ appId: string; at: number }>(
     'UPDATE sources SET due_at = iif(due_at <= @at, due_at + 1, @at), attempts = 0 WHERE app_id = @appId',
   );
-  const fetched = database.prepare<[string, number, string, string]>(
-    "UPDATE sources SET last_fetch = ?, attempts = ? WHERE app_id = ? AND source ->> 'url' = ?",
+  const fetched = database.prepare<[string, number | null, number, string, string]>(
+    `UPDATE sources SET last_fetch = ?, attempts = iif(due_at IS ?, ?, attempts)
+     WHERE app_id = ? AND source ->> 'url' = ?`,
   );
   const postpone = database.prepare<[number | null, string, number | null]>(
     'UPDATE sources SET due_at = ? WHERE app_id = ? AND due_at IS ?',
@@ -100,11 +101,11 @@ export function sourceQueries(database: Database) {
     },
     /** Records the result of a fetch, if the app is still connected to this URL. */
     fetched: (
-      { appId, source }: SourceRow,
+      { appId, source, dueAt }: SourceRow,
       result: NonNullable<HostConnection['last_fetch']>,
       attempts: number,
     ): void => {
-      fetched.run(JSON.stringify(result), attempts, appId, source.url);
+      fetched.run(JSON.stringify(result), dueAt, attempts, appId, source.url);
     },
     /** Sets the time of the next fetch from `before` to `next`. Does nothing if another fetch was wanted meanwhile. */
     postpone: (appId: string, before: number | null, next: number | null): void => {

@@ -44,4 +44,5 @@ test('a command that fails for lack of a Cloudflare account is told by the varia
   assert.equal(asks(wrangler), true);
   assert.equal(asks('Error: Please set env var CLOUDFLARE_ACCOUNT_ID'), true);
   assert.equal(asks('Error: Please set env var MY_CLOUDFLARE_API_TOKENS'), false);
+  assert.equal(asks('CLOUDFLARE_ACCOUNT_ID is not set, so nothing is sent'), false);
 });

@@ -28,6 +28,9 @@ CREATE TRIGGER IF NOT EXISTS cellar_dead AFTER UPDATE OF dead ON messages WHEN N
 BEGIN UPDATE messages SET visible_at = timestamp WHERE seq = NEW.seq; END`;
 
 export class QueueShard extends Bundled {
+  /** Ids of the letters that another app has taken, of sendings that failed afterwards. */
+  #taken = new Set();
+
   constructor(context, env) {
     super(context, env);
     context.storage.sql.exec(DEAD_LETTERS_AT_ONCE);
@@ -36,25 +39,30 @@ export class QueueShard extends Bundled {
   /** Takes messages. Dead letters go to the app that consumes their queue. Without one, they stay here. */
   async call(queue, op, format, delay, body) {
     const elsewhere = op === '/dead' ? this.env[`elsewhere ${queue}`] : undefined;
-    if (elsewhere === undefined || !(await passOn(elsewhere, queue, body)))
-      return super.call(queue, op, format, delay, body);
+    if (elsewhere === undefined) return super.call(queue, op, format, delay, body);
+    const left = await this.#passOn(elsewhere, queue, body);
+    if (left.length > 0) return super.call(queue, op, format, delay, left);
     return super.call(queue, '/metrics', format, delay, null);
   }
-}
 
-/**
- * Sends dead letters to the app that consumes their queue. Returns false if no app does.
- * @throws {Error} if that app cannot take them now; workerd sends all of them again later
- */
-async function passOn(service, queue, letters) {
-  // One by one, because the letters together may exceed the limit of a batch.
-  for (const { contentType, body } of letters) {
-    const headers = { 'X-Msg-Fmt': contentType };
-    const { status } = await service.fetch('http://queue/message', { method: 'POST', headers, body });
-    if (status === 404) return false;
-    if (status !== 200) throw new Error(`the app that consumes the queue ${queue} answered ${status}`);
+  /**
+   * Sends dead letters to the app that consumes their queue. Returns those that stay here, because not exactly one app does.
+   * @throws {Error} if that app cannot take them now; workerd sends all of them again later
+   */
+  async #passOn(service, queue, letters) {
+    // One by one, because the letters together may exceed the limit of a batch.
+    for (const { id, contentType, body } of letters) {
+      if (this.#taken.has(id)) continue;
+      const headers = { 'X-Msg-Fmt': contentType };
+      const { status } = await service.fetch('http://queue/message', { method: 'POST', headers, body });
+      if (status === 404 || status === 409) break;
+      if (status !== 200) throw new Error(`the app that consumes the queue ${queue} answered ${status}`);
+      this.#taken.add(id);
+    }
+    const left = letters.filter(({ id }) => !this.#taken.has(id));
+    for (const { id } of letters) this.#taken.delete(id);
+    return left;
   }
-  return true;
 }
 
 /** Sends messages to a queue. Returns a refusal whose cause and code the queue binding uses for its error. */
