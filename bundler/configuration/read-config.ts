@@ -136,7 +136,7 @@ function leftOutNotes({ script, leftOut }: DeployCall): string[] {
   );
 }
 
-/** Returns the fields that a script's arguments set, except those that add to a file's: `vars`, `define` and `alias`. */
+/** Returns the fields that a script's arguments replace. `vars`, `define` and `alias` are merged by the callers. */
 function configOf(folder: string, call: DeployCall): Partial<WranglerConfig> {
   const {
     name,

@@ -40,7 +40,7 @@ const CERTAIN = [
 ];
 /** Programs that set environment variables and run the command after `--`. */
 const ENVIRONMENTS = ['dotenv', 'dotenvx', 'doppler', 'infisical', 'op', 'varlock'];
-const MANAGERS = ['npm', 'pnpm', 'yarn', 'bun'];
+export const MANAGERS = ['npm', 'pnpm', 'yarn', 'bun'] as const;
 /** Flags of a package manager that choose another package than the project. */
 const ELSEWHERE = /^(?:-w|--workspaces?|--prefix|-C|--dir|--cwd|--filter|-F|-r|--recursive|-ws)(?:=|$)/;
 /** Built-in commands of package managers, which no script replaces. */
@@ -51,6 +51,10 @@ const RUNNERS = ['run-s', 'npm-run-all', 'npm-run-all2'];
 const NOT_BUILDING = ['cd', 'cp', 'del', 'del-cli', 'echo', 'mkdir', 'mv', 'rimraf', 'rm', 'shx'];
 /** Maximum depth of scripts that call each other. */
 const DEPTH = 10;
+
+function isManager(program: string | undefined): boolean {
+  return MANAGERS.some((name) => name === program);
+}
 
 /** Finds the script that deploys, first by the names in `CERTAIN`; `null` if no script deploys. Runs no script. */
 export function deployScript(scripts: Scripts): DeployScript | null {
@@ -166,7 +170,7 @@ function stepsOf(
   const { words, names, more, variables } = called[0] ?? calledBy(scripts, []);
   // `script` is null for a command that also sets variables: it does more than run the script.
   const isScript = names.length === 1 && more.length === 0 && commands.length === 1;
-  const script = isScript && MANAGERS.includes(commands[0]![0]!) ? names[0]! : null;
+  const script = isScript && isManager(commands[0]![0]!) ? names[0]! : null;
   const step: Step = { kind: 'other', text, joint, words, script, folder };
   if (depth === DEPTH) return [step];
   const inner =
@@ -227,7 +231,7 @@ function calledBy(scripts: Scripts, command: string[]): Called {
     } else if (['npx', 'bunx', 'pnpx'].includes(program)) {
       words = withoutFlags(words.slice(1));
       continue;
-    } else if (MANAGERS.includes(program) && ['exec', 'dlx', 'x'].includes(second)) {
+    } else if (isManager(program) && ['exec', 'dlx', 'x'].includes(second)) {
       words = withoutFlags(words.slice(2));
       continue;
     } else if (program === 'node' && /wrangler(?:\/bin\/wrangler\.js)?$/.test(second)) {
@@ -252,7 +256,7 @@ function scriptsRun(
     return names.every((name) => name in scripts) ? { ...none, names } : none;
   }
   const isNode = manager === 'node' && rest[0] === '--run';
-  if ((!MANAGERS.includes(manager) && !isNode) || rest.some((word) => ELSEWHERE.test(word))) return none;
+  if ((!isManager(manager) && !isNode) || rest.some((word) => ELSEWHERE.test(word))) return none;
   const given = withoutFlags(rest);
   const runs = isNode || /^(?:run|run-script)$/.test(given[0] ?? '');
   const [name = '', ...more] = runs && !isNode ? withoutFlags(given.slice(1)) : given;

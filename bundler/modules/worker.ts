@@ -125,7 +125,7 @@ export async function bundleWorker(
   }
   if (isNodeServer(root, main, nodeUsed, result.metafile))
     throw new BuildFailure(`${show(root, main)} is a Node server${SERVER_ADVICE}`);
-  // A Worker may export classes only. The trial in workerd finds out whether anything calls what it exports.
+  // A Worker may export only classes. The trial in workerd refuses it if nothing can call them.
   if (exports.length === 0) {
     throw new BuildFailure(
       `${show(root, main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,

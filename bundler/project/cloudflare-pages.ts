@@ -27,8 +27,8 @@ const DEFAULT_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
 };
 /**
- * Rules for all paths: the second for those that end in a slash. As `/*`, a project's own rule of that path would replace
- * it.
+ * Two rules that together match all paths. The second matches paths that end in a slash. A rule `/*` would not do, because a
+ * project's own rule `/*` replaces it.
  */
 const ALL_PATHS = ['/:cellar*', 'https://*'];
 /** Maximum rules in `_headers` that workerd applies. */

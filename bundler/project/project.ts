@@ -2,7 +2,7 @@
 import { lstatSync, readdirSync, statSync } from 'node:fs';
 import { join, sep } from 'node:path';
 import { redirectedConfig } from '../configuration/redirect.ts';
-import { deployScript } from '../deploy-script/deploy-script.ts';
+import { deployScript, MANAGERS } from '../deploy-script/deploy-script.ts';
 import type { DeployCall } from '../deploy-script/wrangler-call.ts';
 import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';
@@ -38,8 +38,6 @@ export const CONFIG_FILES = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml']
 /** A command that runs a program of the project in Node, with or without variables before it. */
 const NODE_COMMAND = /^(?:\w+=\S*\s+)*(?:node|nodemon|tsx|ts-node)\s/;
 const DEPENDENCIES = ['dependencies', 'devDependencies', 'optionalDependencies'];
-/** The package managers that a build can use. */
-const MANAGERS = ['npm', 'pnpm', 'yarn', 'bun'] as const;
 /** Maximum folders in a message. */
 const FOLDERS_NAMED = 20;
 const ENTRY_FILES = ['index.ts', 'index.js'];

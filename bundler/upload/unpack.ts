@@ -206,7 +206,7 @@ async function unpackWorker(
     throw new BuildFailure(`the main module is ${show(main)}, and there is no such module in the upload`);
   if (entry.type !== 'esm') throw new BuildFailure(`the main module, ${show(main)}, is not an ES module`);
   const exports = await exportsOf(out, entry, modules);
-  // A Worker may export classes only. The trial in workerd finds out whether anything calls what it exports.
+  // A Worker may export only classes. The trial in workerd refuses it if nothing can call them.
   if (exports.length === 0)
     throw new BuildFailure(
       `${show(main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,

@@ -153,7 +153,7 @@ function fetchedCommands(
 }
 
 /**
- * Returns the version that reads the lock file, or creates one if there is none.
+ * Returns the version that reads the lock file; without a lock file, the usual version.
  * @param range returned when it lacks that version: npm then chooses the newest version in it
  * @throws {BuildFailure} when the range is not one, and when no version is known for the lock file and there is no range
  */

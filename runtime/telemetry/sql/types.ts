@@ -46,7 +46,7 @@ export function isTime({ name }: Type): boolean {
   return name === 'DateTime' || name === 'Date';
 }
 
-/** Returns the type of arrays of a type; null for an array, as there are none of arrays. */
+/** Returns the type of an array of such values; null if the values are arrays, because arrays do not nest. */
 export function arrayOf(item: Type): Type | null {
   return item.item === undefined ? { name: `Array(${item.name as ScalarName})`, item } : null;
 }

@@ -46,7 +46,8 @@ export class QueueShard extends Bundled {
   }
 
   /**
-   * Sends dead letters to the app that consumes their queue. Returns those that stay here, because not exactly one app does.
+   * Sends dead letters to the app that consumes their queue. Returns the letters that stay here: all that are left if no app
+   * or several apps consume the queue.
    * @throws {Error} if that app cannot take them now; workerd sends all of them again later
    */
   async #passOn(service, queue, letters) {

@@ -57,7 +57,7 @@ function call(context, connect, name, values) {
   return ask(context, connect(headers), (main) => main.call(name, values));
 }
 
-/** Calls the `fetch()` of an entrypoint or object. @throws {Error} what it threw, with its class, name and message */
+/** Calls `fetch()` of another app's entrypoint or object. @throws {Error} the error of that call, with its class and name */
 export async function fetchOrThrow(service, request) {
   const answer = await service.fetch(request);
   const thrown = answer.headers.get(THROWN_HEADER);
