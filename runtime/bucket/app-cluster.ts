@@ -1,5 +1,6 @@
 // The workerd cluster of one app: its members are the app's processes, which keep the app's data in the bucket. When a
-// process has ended, the host removes the process's lease. Otherwise other processes would wait until the lease expires.
+// process has ended, a host removes the process's lease. Until a lease is gone or expires, requests for the objects of its
+// process fail.
 import { existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
@@ -16,6 +17,7 @@ import type * as folder from './app-folder.ts';
 import {
   each,
   folderOf,
+  isRenewed,
   LEASES,
   type ListedObjects,
   type ObjectList,
@@ -47,8 +49,8 @@ const CHANGE_MS = 30 * 60_000;
 const LEASES_MS = 5_000;
 /** Timeout of one attempt to list, read or remove leases, in ms. */
 const LEASE_REQUEST_MS = 1_500;
-/** Matches the address in a lease, where the app's other processes reach the process that holds the lease. */
-const LEASE_ADDRESS = /"address":"([^"]+):(\d+)"/;
+/** Matches a lease: the address where the app's other processes reach its process, and when it expires, in ms since 1970. */
+const LEASE = /"address":"([^"]+):(\d+)","expires_ms":(\d+)/;
 
 export interface AppClusterOptions {
   place: S3Place;
@@ -161,8 +163,8 @@ export class AppCluster {
   }
 
   /**
-   * Removes the leases of processes of this host that have ended. Never rejects. After a failure it calls `warn`, and other
-   * processes wait up to 20 s for the leases to expire.
+   * Removes the leases of processes that have ended, on this host or on a lost one. Never rejects. After a failure it calls
+   * `warn`, and other processes wait up to 20 s for the leases to expire.
    */
   removeLeases(): Promise<void> {
     this.#leasesGone ??= this.#removeLeases().catch((error: unknown) => {
@@ -292,13 +294,15 @@ export class AppCluster {
     await Promise.race([each(leases, remove), late]);
   }
 
-  /** Whether a lease is of a process of this host that has ended. False when that is unknown: the lease then expires. */
+  /** Whether a lease is of a process that has ended. False when that is unknown: the lease then expires. */
   async #isOfEnded(store: S3Store, lease: string): Promise<boolean> {
     const { hosts } = this.#options;
     if (hosts === undefined && this.#processes === 0) return true;
     const found = await readIfThere(store, lease);
-    const [, host, port] = LEASE_ADDRESS.exec(found?.toString('utf8') ?? '') ?? [];
-    if (host === undefined || (hosts !== undefined && host !== hosts.host)) return false;
+    const [, host, port, expires] = LEASE.exec(found?.toString('utf8') ?? '') ?? [];
+    if (host === undefined) return false;
+    // Without renewals the process of another host has ended. In doubt, the engine protects the data.
+    if (hosts !== undefined && host !== hosts.host) return !isRenewed(Number(expires));
     return this.#processes === 0 || !(await isListening(host, Number(port)));
   }
 

@@ -10,6 +10,17 @@ import { ifThere, type Stored } from './store.ts';
 
 /** Folder of the leases of an app's processes. Copies of the app's data leave it out. */
 export const LEASES = 'v1/nodes/';
+/**
+ * A lease lasts 20 s and is renewed every 3 s. If less than this is left of a lease, in ms, its process has ended, even if
+ * the clocks of the hosts differ a little.
+ */
+const ALIVE_MS = 10_000;
+
+/** Whether the process with a lease still renews it. @param expiresMs from the lease, in ms since 1970 */
+export function isRenewed(expiresMs: number): boolean {
+  return expiresMs - Date.now() > ALIVE_MS;
+}
+
 export const OBJECTS = 'v1/do/';
 export const ALARMS = 'v1/alarms/';
 /** Matches `v1/do/<namespace>/<object id>/…`, and captures the object's id. */

@@ -1,12 +1,6 @@
 // Whether a process on another host runs a Durable Object of the control plane, as workerd's records in the bucket say.
-import { LEASES, OBJECTS, readIfThere } from '../bucket/app-folder.ts';
+import { isRenewed, LEASES, OBJECTS, readIfThere } from '../bucket/app-folder.ts';
 import type { S3Store } from '../bucket/s3-store.ts';
-
-/**
- * A process that runs objects holds a lease, which lasts 20 s and is renewed every 3 s. If less than this is left of a
- * lease, in ms, its process has ended, even if the clocks of the hosts differ a little.
- */
-const ALIVE_MS = 10_000;
 
 /**
  * Whether a process on another host runs an object. False when nobody runs it.
@@ -21,7 +15,7 @@ export async function hasLivingOwner(store: S3Store, id: string, host: string): 
     if (owner === null) continue;
     const lease = await readJson(store, `${LEASES}${owner.node}.json`);
     if (lease === null || String(lease.address).startsWith(`${host}:`)) return false;
-    return Number(lease.expires_ms) - Date.now() > ALIVE_MS;
+    return isRenewed(Number(lease.expires_ms));
   }
   return false;
 }

@@ -88,10 +88,19 @@ test('an app keeps its certificate, its secrets and its crons over a move, a los
     const { status, body: slept } = await at.call('POST', `/v1/apps/${id}/sleep`);
     assert.ok(status < 300, JSON.stringify(slept));
     const { key } = await snapshot(at);
+    const repeatedIn = (runs: number[]) => runs.filter((time, index) => runs.indexOf(time) !== index);
+    assert.deepEqual(repeatedIn(await runsAt(at)), [], 'no time runs twice, also over a move');
+    const lostAt = Date.now();
     await other.stop('SIGKILL');
     await works(at, 'after its host was lost');
     const runs = await runsAt(at);
-    assert.deepEqual(runs, [...new Set(runs)], 'no time runs twice');
+    // The host may be lost after a run wrote to KV and before its schedule did. Then that time runs again.
+    const lost = runs.findLast((time) => time <= lostAt);
+    const repeated = repeatedIn(runs);
+    assert.ok(
+      repeated.length === 0 || (repeated.length === 1 && repeated[0] === lost),
+      `${runs} at ${lostAt}`,
+    );
     // The snapshot may have a run in KV and the schedule from before that run. Then that time runs again.
     const restored = await rpcOf(at)('admin.restore', { snapshot: key, app: 'shop' });
     assert.equal(restored.code, undefined, restored.detail);
