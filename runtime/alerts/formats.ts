@@ -41,7 +41,9 @@ export function written(format: WebhookFormat, text: string): Written {
         }),
       );
     case 'discord': {
-      const embed = { title, description: escapeMarkdown(body), ...(url !== null && { url }) };
+      const isLink = url !== null && mayLinkEmbed(url);
+      const description = `${escapeMarkdown(body)}${url === null || isLink ? '' : `\n${url}`}`;
+      const embed = { title, description, ...(isLink && { url }) };
       return asJson(JSON.stringify({ embeds: [embed], allowed_mentions: { parse: [] } }));
     }
     case 'teams':
@@ -88,6 +90,11 @@ function asJson(body: string): Written {
 /** Escapes Slack's markup, by which text of the app could mention everybody or disguise a link. */
 function escapeSlack(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+/** Whether Discord accepts a URL as an embed's link. It refuses messages that link a host without a dot, such as `nas`. */
+function mayLinkEmbed(url: string): boolean {
+  return /[.:]/.test(new URL(url).hostname);
 }
 
 function escapeMarkdown(text: string): string {

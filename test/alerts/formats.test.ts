@@ -70,6 +70,18 @@ test('Discord gets an embed without markup that mentions nobody', async (t) => {
   });
 });
 
+test('Discord gets a link in the text where it refuses the address as the link of an embed', () => {
+  const embedOf = (url: string) => {
+    const data = { app: { id: APP, slug: 'shop', url }, message: 'it ended', repeats: 0 };
+    return JSON.parse(written('discord', JSON.stringify({ type: 'app.crashed', data })).body).embeds[0];
+  };
+  const title = 'shop: app crashed';
+  for (const url of ['http://nas:8080/apps/shop', 'http://localhost:8080/'])
+    assert.deepEqual(embedOf(url), { title, description: `it ended\n${url}` });
+  for (const url of ['https://shop.example.com/', 'http://192.168.1.4:8080/', 'http://[::1]:8080/'])
+    assert.deepEqual(embedOf(url), { title, description: 'it ended', url });
+});
+
 test('ntfy gets text with a title, short enough to be no attachment', async (t) => {
   const { text, headers } = await sent(t, 'ntfy', '💥'.repeat(1_500));
   assert.match(headers['content-type']!, /^text\/plain/);

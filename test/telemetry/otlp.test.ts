@@ -26,3 +26,16 @@ test('the memory of an app that has gone idle is 0', async () => {
   const [point] = receiver.points('cellar.app.memory.usage');
   assert.equal(point.asDouble ?? Number(point.asInt), 0);
 });
+
+test('the duration of a WebSocket is no latency', async () => {
+  await using receiver = await OtlpReceiver.start();
+  const otlp = new Otlp({ endpoint: receiver.url, headers: {} }, () => 'shop');
+  otlp.take(taken([{ durationMs: 20 }, { durationMs: 7_200_000, status: 101, upgraded: true }]));
+  await otlp.close();
+  const points = receiver.points('http.server.request.duration');
+  assert.deepEqual(
+    points.map(({ count, sum }) => [Number(count), sum]),
+    [[1, 0.02]],
+  );
+  assert.equal(receiver.spans().length, 2);
+});

@@ -95,7 +95,9 @@ export class Otlp implements Part {
   take({ requests, usage }: Pick<Taken, 'requests' | 'usage'>): void {
     for (const request of requests) {
       const attributes = attributesOf(request);
-      this.#duration.record(request.durationMs / 1000, { ...attributes, ...this.#app(request.appId) });
+      // The user decides how long a WebSocket lasts.
+      if (!request.upgraded)
+        this.#duration.record(request.durationMs / 1000, { ...attributes, ...this.#app(request.appId) });
       this.#spans.add(this.#span(request, attributes));
     }
     for (const { appId, cpuMs, memoryBytes, processes, wakes } of usage) {
