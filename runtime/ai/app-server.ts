@@ -67,7 +67,7 @@ export class AppServer {
         request.socket.setTimeout(LIMITS.silenceMs);
         const answer = await ask(this.#upstream, call, left);
         if (call.body.stream === true) await sendStream(call.kind, answer, response);
-        else await sendWhole(call.kind, answer, response, held);
+        else await sendWhole(call, answer, response, held);
       });
     });
   }
@@ -93,12 +93,12 @@ export class AppServer {
 }
 
 async function sendWhole(
-  kind: Call['kind'],
+  call: Call,
   answer: Response,
   response: ServerResponse,
   held: ReservedMemory,
 ): Promise<void> {
-  const body = wholeAnswer(kind, await answerOf(answer, held));
+  const body = wholeAnswer(call, await answerOf(answer, held));
   response.writeHead(200, { 'content-type': 'application/json' }).end(body);
 }
 

@@ -80,6 +80,7 @@ function chat(model: string, inputs: Json): Call {
     ...Object.fromEntries(
       SAME.filter((name) => inputs[name] !== undefined).map((name) => [name, inputs[name]]),
     ),
+    ...(isObject(inputs.response_format) && { response_format: asFormat(inputs.response_format) }),
     ...(Array.isArray(inputs.tools) && { tools: inputs.tools.map(asTool) }),
     ...(isStream && { stream: true, stream_options: { include_usage: true } }),
   };
@@ -97,6 +98,14 @@ function responses(model: string, { store: _, ...inputs }: Json): Call {
         `"${cutText(name, 100)}" is not supported: apps may not store data on the AI server.`,
       );
   return { kind: 'responses', path: '/responses', body: { ...inputs, model, store: false } };
+}
+
+/** Names a bare JSON schema: Workers AI takes it so, and OpenAI's format needs a name for it. */
+function asFormat(format: Json): Json {
+  const { type, json_schema: given } = format;
+  return type === 'json_schema' && isObject(given) && given.schema === undefined
+    ? { type, json_schema: { name: 'response', schema: given } }
+    : format;
 }
 
 /** Wraps a bare function as a tool: Workers AI accepts both. */

@@ -1,4 +1,4 @@
-// Apps' requests to the AI server: none may make it fetch an address.
+// Apps' requests to the AI server, in its own format: none may make it fetch an address.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { callOf } from '../../runtime/ai/calls.ts';
@@ -63,4 +63,15 @@ test('apps can use neither stored objects nor background work of the AI server',
   // The model's name must not change the path.
   for (const model of ['../files', '/v1/files', 'http://10.0.0.1/'])
     assert.equal(callOf(model, { input: 'x' }).path, '/responses');
+});
+
+test('a bare JSON schema, as Workers AI takes it, is named for the AI server', () => {
+  const sent = (format: unknown) =>
+    callOf('m', { prompt: 'x', response_format: format }).body.response_format;
+  const schema = { type: 'object', properties: { schema: { type: 'string' } } };
+  const named = { type: 'json_schema', json_schema: { name: 'response', schema } };
+  assert.deepEqual(sent({ type: 'json_schema', json_schema: schema }), named);
+  const own = { type: 'json_schema', json_schema: { name: 'country', schema, strict: true } };
+  for (const format of [own, { type: 'json_object' }, { type: 'json_schema' }, 'x'])
+    assert.deepEqual(sent(format), format);
 });
