@@ -1,5 +1,6 @@
 // Translates requests in the format of Workers AI to requests for an OpenAI-compatible server.
 import { cutText } from '../../handlers/contract/text.ts';
+import { DECODED, formatOf } from '../images/formats.ts';
 import { invalidInput } from './errors.ts';
 
 type Json = Record<string, unknown>;
@@ -72,7 +73,8 @@ export function callOf(model: string, inputs: unknown): Call {
 }
 
 function chat(model: string, inputs: Json): Call {
-  const messages = inputs.messages ?? [{ role: 'user', content: inputs.prompt }];
+  const asked = Array.isArray(inputs.messages) ? inputs.messages : [{ role: 'user', content: inputs.prompt }];
+  const messages = inputs.image == null ? asked : withImage(asked, imageUrl(inputs.image));
   const isStream = inputs.stream === true;
   const body = {
     model,
@@ -98,6 +100,31 @@ function responses(model: string, { store: _, ...inputs }: Json): Call {
         `"${cutText(name, 100)}" is not supported: apps may not store data on the AI server.`,
       );
   return { kind: 'responses', path: '/responses', body: { ...inputs, model, store: false } };
+}
+
+/** Adds an image to the last message of the user, where OpenAI's format has it. */
+function withImage(messages: unknown[], url: string): unknown[] {
+  const at = messages.findLastIndex((message) => isObject(message) && message.role === 'user');
+  if (at === -1) throw invalidInput('"image" needs a message with the role "user".');
+  const { content, ...message } = messages[at] as Json;
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : (content ?? []);
+  return messages.with(at, {
+    ...message,
+    content: [parts, { type: 'image_url', image_url: { url } }].flat(),
+  });
+}
+
+/** Returns the data: URL of an image, which Workers AI takes as an array of bytes too. Other URLs are not fetched. */
+function imageUrl(image: unknown): string {
+  if (typeof image === 'string' && /^data:image\//i.test(image)) return image;
+  const isByte = (value: unknown) => Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 255;
+  const bytes = Buffer.from(Array.isArray(image) && image.every(isByte) ? image : []);
+  const format = DECODED.find((each) => each === formatOf(bytes));
+  if (format === undefined)
+    throw invalidInput(
+      '"image" must be the bytes of a JPEG, PNG, GIF, WebP or AVIF, as an array of numbers, or a data: URL of an image.',
+    );
+  return `data:${format};base64,${bytes.toString('base64')}`;
 }
 
 /** Names a bare JSON schema: Workers AI takes it so, and OpenAI's format needs a name for it. */

@@ -75,3 +75,46 @@ test('a bare JSON schema, as Workers AI takes it, is named for the AI server', (
   for (const format of [own, { type: 'json_object' }, { type: 'json_schema' }, 'x'])
     assert.deepEqual(sent(format), format);
 });
+
+test('an image beside the prompt or the messages goes into the last message of the user', () => {
+  const png = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00];
+  const url = `data:image/png;base64,${Buffer.from(png).toString('base64')}`;
+  const part = { type: 'image_url', image_url: { url } };
+  const text = { type: 'text', text: 'What is this?' };
+  const asked = { role: 'user', content: text.text };
+  const seen = { role: 'user', content: [text, part] };
+  const sent = (inputs: object) => callOf('m', inputs).body.messages;
+  for (const image of [png, url]) assert.deepEqual(sent({ prompt: text.text, image }), [seen]);
+  const first = { role: 'user', content: 'Hello' };
+  const answer = { role: 'assistant', content: 'Hi' };
+  const messages = [first, answer, asked, answer];
+  assert.deepEqual(sent({ messages, image: png }), [first, answer, seen, answer]);
+  const given = { role: 'user', content: [text] };
+  assert.deepEqual(sent({ messages: [given], image: url }), [seen]);
+  assert.deepEqual(sent({ messages: [asked], image: null }), [asked]);
+  const [{ content }] = sent({ prompt: 'x', image: [0xff, 0xd8, 0xff] }) as [typeof seen];
+  assert.deepEqual(content[1], { type: 'image_url', image_url: { url: 'data:image/jpeg;base64,/9j/' } });
+});
+
+test('an image that is no image is refused, and no address of one reaches the AI server', () => {
+  for (const image of [
+    'http://169.254.169.254/latest/meta-data/',
+    ' data:image/png;base64,AAAA',
+    'data:text/html,x',
+    'iVBORw0KGgo=',
+    { 0: 0x89, 1: 0x50 },
+    [],
+    [0x89, 'P'],
+    [0x89 + 256, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a],
+    [...Buffer.from('BM bitmap')],
+    [...Buffer.from('<svg xmlns="http://www.w3.org/2000/svg"/>')],
+    7,
+  ])
+    assert.throws(
+      () => callOf('m', { prompt: 'x', image }),
+      { status: 400, message: /^"image" must be/ },
+      JSON.stringify(image),
+    );
+  for (const messages of [[], [{ role: 'system', content: 'x' }, null]])
+    assert.throws(() => callOf('m', { messages, image: DATA }), { status: 400, message: /"image" needs/ });
+});
