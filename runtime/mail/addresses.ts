@@ -12,14 +12,19 @@ export function isAddress(text: string): boolean {
 
 /** Normalizes an address for comparison: lower case, and the domain in ASCII (punycode). */
 export function comparable(address: string): string {
-  const domain = domainOf(address);
-  const name = address.slice(0, -domain.length);
-  return (name + (domainToASCII(domain) || domain)).toLowerCase();
+  const name = address.slice(0, -domainOf(address).length);
+  return (name + asciiDomainOf(address)).toLowerCase();
 }
 
 /** Returns the part after the last `@`. */
 export function domainOf(address: string): string {
   return address.slice(address.lastIndexOf('@') + 1);
+}
+
+/** Returns the domain in ASCII (punycode), as headers need it; unchanged if it has no such form. */
+export function asciiDomainOf(address: string): string {
+  const domain = domainOf(address);
+  return domainToASCII(domain) || domain;
 }
 
 /** The addresses from which apps may send. */

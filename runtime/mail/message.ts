@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import MailComposer from 'nodemailer/lib/mail-composer';
 import { z } from 'zod';
 import { cutText } from '../../handlers/contract/text.ts';
-import { domainOf, isAddress } from './addresses.ts';
+import { asciiDomainOf, isAddress } from './addresses.ts';
 import { customHeaders } from './custom-headers.ts';
 import { invalid, missing, tooLarge, tooManyRecipients } from './errors.ts';
 import { rawMessage } from './raw-message.ts';
@@ -119,7 +119,7 @@ async function fromFields(asked: unknown, destination: string | undefined): Prom
   const parts = [text, html, ...(attachments ?? []).map(({ content }) => content)];
   // Checked before composing, which takes time for each byte. Attachments stay base64 in the message.
   requireSize(parts.reduce((sum, part) => sum + (part?.length ?? 0), 0));
-  const id = `<${randomUUID()}@${domainOf(from.address)}>`;
+  const id = `<${randomUUID()}@${asciiDomainOf(from.address)}>`;
   const composed = new MailComposer({
     from,
     to,

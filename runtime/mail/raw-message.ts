@@ -1,7 +1,7 @@
 // Checks an e-mail in raw MIME from an app. Its head may name no other sender than its envelope, because recipients see the
 // head.
 import { randomUUID } from 'node:crypto';
-import { comparable, domainOf } from './addresses.ts';
+import { asciiDomainOf, comparable } from './addresses.ts';
 import { headerNotAllowed, invalid, senderNotVerified } from './errors.ts';
 
 const HEAD_BYTES = 64 * 1024;
@@ -37,7 +37,7 @@ export function rawMessage(bytes: Buffer, from: string): { raw: Buffer; id: stri
       throw senderNotVerified(`The ${name} header of the raw e-mail must name only its sender, ${from}.`);
   if (named('message-id').length > 1) throw invalid('The raw e-mail may have at most one Message-ID header.');
   const [given] = named('message-id');
-  const id = given?.value ?? `<${randomUUID()}@${domainOf(from)}>`;
+  const id = given?.value ?? `<${randomUUID()}@${asciiDomainOf(from)}>`;
   if (!/^<[\x21-\x3b=?-\x7e]{1,250}>$/.test(id))
     throw invalid('The Message-ID of the raw e-mail must be like <a@b>.');
   const kept = fields.filter(({ name }) => !LEFT_OUT.includes(name)).map(({ line }) => line);

@@ -230,6 +230,16 @@ test('apps send from the configured sender’s domain or from listed senders, wi
   rates.take(120, 24 * 60 * minute);
 });
 
+test('the Message-ID that is added has the sender’s domain in ASCII', async () => {
+  const envelope = { from: 'info@bücher.example', to: 'bob@example.com' };
+  const head = 'From: info@xn--bcher-kva.example\r\nSubject: x\r\n\r\nx';
+  for (const more of [{ raw: Buffer.from(head).toString('base64') }, { subject: 'x', text: 'x' }]) {
+    const { id, raw } = await messageOf({ ...envelope, ...more }, undefined);
+    assert.match(id, /^<[\w-]+@xn--bcher-kva\.example>$/);
+    assert.ok(raw.toString().includes(`\r\nMessage-ID: ${id}\r\n`), raw.toString());
+  }
+});
+
 test('input made to block the mail service is refused at once', async () => {
   const fields = { from: 'a@b.c', to: 'd@e.f', subject: 'x', text: 'x' };
   const long = (part: string) => part.repeat(2_000_000 / part.length);
