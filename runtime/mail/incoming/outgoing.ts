@@ -23,6 +23,8 @@ import type { Incoming } from './incoming.ts';
 const REFERENCES = 100;
 /** Limits of the queue, in total and per account. Low, because each forward or reply holds a copy of its e-mail. */
 const SENDS = { name: 'forwards and replies', running: 12, runningPerOwner: 4, waitingPerOwner: 100 };
+/** Headers of a reply that Cellar sets. */
+const THREAD = ['in-reply-to', 'references'];
 const CR = 0x0d;
 const LF = 0x0a;
 
@@ -127,7 +129,8 @@ function threaded(fields: object, id: string | undefined, references: string[]):
   if (id === undefined) return { ...own };
   // Leaves out the oldest ids, so that the header does not get too long.
   const all = [...references, id].slice(-20).join(' ').slice(-1_000);
-  return { ...own, 'In-Reply-To': id, References: all.slice(all.indexOf('<')) };
+  const others = Object.entries(own ?? {}).filter(([name]) => !THREAD.includes(name.toLowerCase()));
+  return { ...Object.fromEntries(others), 'In-Reply-To': id, References: all.slice(all.indexOf('<')) };
 }
 
 function isReplyTo(head: Head | null, id: string): boolean {
