@@ -1,6 +1,7 @@
 // An image of a call: the canvas, or an image that is drawn on another. sharp runs the last operation together with the
 // encoding.
-import type { Sharp } from 'sharp';
+import type { OverlayOptions, Sharp } from 'sharp';
+import { type Color, colorOf, isOpaque, underlayOf, WHITE } from './color.ts';
 import { guarded, open, openImage, requirePixels, type Size } from './decoder.ts';
 import { invalidOptions } from './errors.ts';
 import { type Draw, MAX_SIDE, type Transform, type Trim } from './options.ts';
@@ -14,6 +15,9 @@ export class Layer {
   readonly #frames: number;
   readonly #requireTime: () => void;
   #isPending = false;
+  /** What a pending operation draws: sharp keeps only the last list that it gets. */
+  #overlays: OverlayOptions[] = [];
+  #background = WHITE;
 
   private constructor(image: Sharp, size: Size, frames: number, requireTime: () => void) {
     this.#image = image;
@@ -42,6 +46,11 @@ export class Layer {
     return this.#size.width * this.#size.height;
   }
 
+  /** The color for a format without transparency: the last background of a transformation, if it is opaque, else white. */
+  get background(): Color {
+    return this.#background;
+  }
+
   /** The image with its pending operations, for the encoder. */
   get image(): Sharp {
     return this.#image;
@@ -55,9 +64,17 @@ export class Layer {
     if (this.#isPending) await this.#settle();
     if (transform.trim !== undefined) await this.#trim(transform.trim);
     await this.#turn(transform);
+    const { background } = transform;
+    const color = background === undefined ? null : await colorOf(background);
     const size = sizeAfter(this.#size, transform, this.#frames);
-    resize(this.#image, this.#size, transform);
+    // A translucent color is added once, under the image and its bars.
+    const isTranslucent = color !== null && !isOpaque(color);
+    resize(this.#image, this.#size, isTranslucent ? { ...transform, background: 'transparent' } : transform);
     adjust(this.#image, transform);
+    if (color !== null) {
+      this.#underlay(color);
+      this.#background = isTranslucent ? WHITE : color;
+    }
     this.#size = size;
     this.#isPending = true;
     this.#extend(transform.border);
@@ -69,8 +86,28 @@ export class Layer {
     await other.#settle();
     const overlay = await overlayOf({ image: other.#image, size: other.#size }, this.#size, options);
     if (overlay === null) return;
-    this.#image.composite([overlay]);
+    this.#composite(overlay);
     this.#isPending = true;
+  }
+
+  /** Adds a color under the image, after the pending operations. */
+  async fill(color: Color): Promise<void> {
+    // sharp would flatten before the pending operations. Those of an animation cannot run here without a loss of its frames.
+    if (this.#isPending && this.#frames === 1) await this.#settle();
+    this.#underlay(color);
+    this.#isPending = true;
+  }
+
+  /** Adds a color under the image. Draws it under an animation, because sharp would not flatten the bars of its frames. */
+  #underlay(color: Color): void {
+    if (color.alpha === 0) return;
+    if (isOpaque(color) && this.#frames === 1) this.#image.flatten({ background: color });
+    else this.#composite(underlayOf(color));
+  }
+
+  #composite(overlay: OverlayOptions): void {
+    this.#overlays.push(overlay);
+    this.#image.composite(this.#overlays);
   }
 
   /** Runs the pending operations. */
@@ -82,6 +119,7 @@ export class Layer {
     this.#image = open(data, { raw: { width, height, channels } });
     this.#size = { width, height };
     this.#isPending = false;
+    this.#overlays = [];
   }
 
   async #trim(trim: 'border' | Trim): Promise<void> {
@@ -139,7 +177,7 @@ export class Layer {
 
 /** Adds changes of colour and sharpness. */
 function adjust(image: Sharp, transform: Transform): void {
-  const { blur, sharpen, brightness = 1, contrast = 1, saturation, gamma, background, fit } = transform;
+  const { blur, sharpen, brightness = 1, contrast = 1, saturation, gamma } = transform;
   // `blur` is a radius, and sharp takes a standard deviation: a radius of two of them has nearly all of a Gaussian's weight.
   if (blur) image.blur(Math.max(0.3, blur / 2));
   if (sharpen) image.sharpen({ sigma: 0.5 + sharpen / 2 });
@@ -150,5 +188,4 @@ function adjust(image: Sharp, transform: Transform): void {
     const factor = Math.min(3, Math.max(1 / 3, gamma));
     image.gamma(factor < 1 ? 1 / factor : 1, Math.max(1, factor));
   }
-  if (background !== undefined && fit !== 'pad') image.flatten({ background });
 }

@@ -1,5 +1,6 @@
 // What the binding offers: facts about an image, and transformed images.
 import type { Sharp } from 'sharp';
+import { colorOf, isOpaque } from './color.ts';
 import { guarded, MAX_PIXELS, openImage, requireFormat } from './decoder.ts';
 import { failed, invalidOptions, timedOut, tooManyPixels } from './errors.ts';
 import { SVG } from './formats.ts';
@@ -75,7 +76,7 @@ export async function transformed({
     output = { ...output, output_format: 'image/webp' };
   requireFast(canvas, output);
   requireTime();
-  const { data, info } = await guarded(encoded(canvas, output).toBuffer({ resolveWithObject: true }));
+  const { data, info } = await guarded((await encoded(canvas, output)).toBuffer({ resolveWithObject: true }));
   const type = output.output_format.startsWith('rgb') ? RAW : output.output_format;
   return { bytes: data, type, width: info.width, height: info.height };
 }
@@ -114,13 +115,16 @@ function isForFrames(step: Transform | Draw): boolean {
   return Object.entries(step).every(([name, value]) => value === undefined || OF_FRAMES.includes(name));
 }
 
-function encoded(
-  { image, pixels }: Layer,
+async function encoded(
+  layer: Layer,
   { output_format: format, output_quality: given, background }: Output,
-): Sharp {
+): Promise<Sharp> {
+  const color = background === undefined ? null : await colorOf(background);
+  if (color !== null) await layer.fill(color);
+  const hasTransparency = format !== 'image/jpeg' && format !== 'rgb';
+  if (!hasTransparency && (color === null || !isOpaque(color))) await layer.fill(layer.background);
+  const { image, pixels } = layer;
   const quality = given ?? QUALITY;
-  const isOpaque = format === 'image/jpeg' || format === 'rgb';
-  if (background !== undefined || isOpaque) image.flatten({ background: background ?? '#ffffff' });
   switch (format) {
     case 'image/jpeg':
       return image.jpeg({ quality });

@@ -9,9 +9,10 @@ import { layout } from '../../runtime/disk/data-directory.ts';
 import { AppServer } from '../../runtime/images/app-server.ts';
 import { noCapacity } from '../../runtime/images/errors.ts';
 import { fetchedAnswer } from '../../runtime/images/fetched.ts';
+import { formOf } from '../../runtime/images/request.ts';
 import { FairQueue } from '../../runtime/queues/fair-queue.ts';
 import { listeningSocketOf, post } from '../support/app-socket.ts';
-import { formWith, plain } from '../support/images/forms.ts';
+import { formWith, pixelsOf, plain } from '../support/images/forms.ts';
 import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -99,6 +100,23 @@ test('the automatic format of an animation is one with frames', async () => {
   }
   const still = await sharp(frames[0]).webp().toBuffer();
   assert.equal(await typeOf(still), 'image/avif');
+});
+
+test('the background of a fetched image stays in a JPEG, and is white where it is transparent', async () => {
+  const fetched = async (image: Buffer, options: object) => {
+    const form = await formWith([image], { options: JSON.stringify(options) });
+    const { bytes } = await fetchedAnswer(await formOf(Buffer.from(form.body), form.headers['content-type']));
+    const { data } = await pixelsOf(bytes);
+    return [...data.subarray(0, 3)].map((value) => Math.round(value / 8) * 8);
+  };
+  const clear = await plain(16, 16, 'transparent');
+  assert.deepEqual(await fetched(clear, { background: 'red', format: 'jpeg' }), [256, 0, 0]);
+  const photo = await sharp({ create: { width: 16, height: 16, channels: 3, background: 'blue' } })
+    .jpeg()
+    .toBuffer();
+  const pad = { width: 64, height: 16, fit: 'pad' };
+  assert.deepEqual(await fetched(photo, { ...pad, background: 'transparent' }), [256, 256, 256]);
+  assert.deepEqual(await fetched(photo, { ...pad, background: 'red' }), [256, 0, 0]);
 });
 
 test('wrong options of a fetched image are refused by name', async (t) => {

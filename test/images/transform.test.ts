@@ -29,6 +29,8 @@ async function colorAt(bytes: Buffer, left: number, top: number): Promise<string
 
 const RED = '255,0,0,255';
 const BLUE = '0,0,255,255';
+const WHITE = '255,255,255,255';
+const CLEAR = '0,0,0,0';
 
 test('info names the format, the size and the bytes', async () => {
   const png = await plain(30, 20, 'red');
@@ -170,9 +172,123 @@ test('every output format is encoded, and transparency becomes white where there
     assert.partialDeepStrictEqual(await infoOf(bytes), { format: `image/${format}`, width: 8 });
   }
   const jpeg = await run([clear], [], { output_format: 'image/jpeg' });
-  assert.equal(await colorAt(jpeg.bytes, 4, 4), '255,255,255,255');
+  assert.equal(await colorAt(jpeg.bytes, 4, 4), WHITE);
   assert.equal((await run([clear], [], { output_format: 'rgb', background: 'blue' })).bytes[2], 255);
   assert.equal((await run([clear], [], { output_format: 'rgba' })).bytes.length, 8 * 8 * 4);
+});
+
+/** Returns the colors of pixels, without the small differences that encoders make. A transparent pixel has any color. */
+async function colorsAt(bytes: Buffer, points: [left: number, top: number][]): Promise<string[]> {
+  const near = (value: string) => (Math.abs(Number(value) - 128) < 4 ? '128' : value);
+  const exact = (value: string) => (Number(value) < 4 ? '0' : Number(value) > 251 ? '255' : near(value));
+  const colors = await Promise.all(points.map(([left, top]) => colorAt(bytes, left, top)));
+  return colors.map((color) => (color.endsWith(',0') ? CLEAR : color.split(',').map(exact).join(',')));
+}
+
+test('a background stays when the output has no transparency', async () => {
+  const clear = await plain(16, 16, 'transparent');
+  const cases: [steps: object[], background: string | null, color: string][] = [
+    [[{ background: 'red' }], null, RED],
+    [[{ background: 'red', width: 8 }], null, RED],
+    [[{ background: 'red' }, { width: 8 }], null, RED],
+    [[{ background: 'blue' }, { background: 'red' }], null, BLUE],
+    [[{ background: 'red' }], 'blue', RED],
+    [[{ width: 8 }], 'blue', BLUE],
+    [[{ brightness: 0.5 }], null, WHITE],
+  ];
+  for (const [steps, background, color] of cases)
+    for (const output_format of ['image/jpeg', 'rgb']) {
+      const output = { output_format, output_quality: '100', ...(background !== null && { background }) };
+      const { bytes, width, height } = await run(
+        [clear],
+        steps.map((step) => ({ imageIndex: 0, ...step })),
+        output,
+      );
+      const raw = { width, height, channels: 3 } as const;
+      const png = output_format === 'rgb' ? await sharp(bytes, { raw }).png().toBuffer() : bytes;
+      assert.deepEqual(await colorsAt(png, [[4, 4]]), [color], JSON.stringify([steps, output]));
+    }
+});
+
+test('a background lies under the image, and under what surrounds it', async () => {
+  // The upper half is transparent, the lower half blue.
+  const half = await sharp(await plain(32, 32, 'transparent'))
+    .composite([{ input: await plain(32, 16, 'blue'), left: 0, top: 16 }])
+    .png()
+    .toBuffer();
+  const VEIL = '255,0,0,128';
+  const PINK = '255,128,128,255';
+  const veil = 'rgba(255, 0, 0, 0.5)';
+  const pad = { width: 64, height: 32, fit: 'pad' };
+  const border = { color: 'transparent', width: 16 };
+  /** Colors beside the image, in its upper half, and in its lower half. */
+  type Colors = [beside: string, upper: string, lower: string];
+  const cases: [step: object, output: Record<string, string>, colors: Colors][] = [
+    [{ ...pad, background: 'red' }, {}, [RED, RED, BLUE]],
+    [{ ...pad, background: 'transparent' }, {}, [CLEAR, CLEAR, BLUE]],
+    [{ ...pad, background: veil }, {}, [VEIL, VEIL, BLUE]],
+    [{ ...pad }, {}, [WHITE, CLEAR, BLUE]],
+    [{ background: 'red', border }, {}, [CLEAR, RED, BLUE]],
+    [{ background: 'transparent', border }, {}, [CLEAR, CLEAR, BLUE]],
+    [{ ...pad, background: 'transparent' }, { background: 'red' }, [RED, RED, BLUE]],
+    [{ ...pad, background: 'transparent' }, { background: veil }, [VEIL, VEIL, BLUE]],
+    [{ ...pad, background: 'red' }, { background: 'transparent' }, [RED, RED, BLUE]],
+    [{ ...pad, background: 'red' }, { output_format: 'image/jpeg' }, [RED, RED, BLUE]],
+    [{ ...pad, background: 'transparent' }, { output_format: 'image/jpeg' }, [WHITE, WHITE, BLUE]],
+    [{ ...pad, background: veil }, { output_format: 'image/jpeg' }, [PINK, PINK, BLUE]],
+    [{ border }, { output_format: 'image/jpeg' }, [WHITE, WHITE, BLUE]],
+    [{ border }, { output_format: 'image/jpeg', background: 'red' }, [RED, RED, BLUE]],
+    [{ border }, { output_format: 'image/jpeg', background: veil }, [PINK, PINK, BLUE]],
+    [{ border }, { output_format: 'image/jpeg', background: 'transparent' }, [WHITE, WHITE, BLUE]],
+    [{ border, background: 'red' }, { output_format: 'image/jpeg' }, [RED, RED, BLUE]],
+  ];
+  const top = (step: object) => ('border' in step ? 16 : 0);
+  for (const [step, output, colors] of cases) {
+    const { bytes } = await run([half], [{ imageIndex: 0, ...step }], { output_quality: '100', ...output });
+    const points: [number, number][] = [
+      [4, 4],
+      [32, top(step) + 4],
+      [32, top(step) + 28],
+    ];
+    assert.deepEqual(await colorsAt(bytes, points), colors, JSON.stringify([step, output]));
+  }
+});
+
+test('each frame of an animation has the background', async () => {
+  const frames = await Promise.all(['transparent', 'blue'].map((color) => plain(32, 32, color)));
+  const image = await sharp(frames, { join: { animated: true } })
+    .webp({ lossless: true })
+    .toBuffer();
+  const VEIL = '255,0,0,128';
+  const veil = 'rgba(255, 0, 0, 0.5)';
+  const cases: [background: string, output: Record<string, string>, beside: string, inside: string][] = [
+    ['red', {}, RED, RED],
+    [veil, {}, VEIL, VEIL],
+    ['transparent', {}, CLEAR, CLEAR],
+    ['transparent', { background: 'red' }, RED, RED],
+    [veil, { background: 'blue' }, '128,0,128,255', '128,0,128,255'],
+  ];
+  for (const [background, output, beside, inside] of cases) {
+    const step = { imageIndex: 0, width: 64, height: 32, fit: 'pad', background };
+    const { bytes } = await run([image], [step], {
+      output_format: 'image/webp',
+      output_quality: '100',
+      ...output,
+    });
+    assert.equal((await sharp(bytes).metadata()).pages, 2);
+    for (const [page, color] of [inside, BLUE].entries()) {
+      const frame = await sharp(bytes, { page }).png().toBuffer();
+      const message = JSON.stringify([background, output, page]);
+      assert.deepEqual(
+        await colorsAt(frame, [
+          [4, 16],
+          [32, 16],
+        ]),
+        [beside, color],
+        message,
+      );
+    }
+  }
 });
 
 test('an animation keeps its frames unless the app asks for one', async () => {
