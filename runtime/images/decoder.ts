@@ -46,15 +46,15 @@ export function requireFormat(bytes: Buffer): Format {
 export async function openImage(
   bytes: Buffer,
   isAnimated: boolean,
-): Promise<{ image: Sharp; size: Size; frames: number }> {
+): Promise<{ image: Sharp; size: Size; frames: number; isGrey: boolean }> {
   if (requireFormat(bytes) === SVG)
     throw unsupportedFormat('an SVG is not transformed: it has every size, so serve it as it is');
   const image = open(bytes, { autoOrient: true, animated: isAnimated });
-  const { autoOrient, pages = 1, pageHeight } = await guarded(image.metadata());
+  const { autoOrient, pages = 1, pageHeight, space } = await guarded(image.metadata());
   const frames = isAnimated ? pages : 1;
   const size = { width: autoOrient.width, height: pageHeight ?? autoOrient.height };
   requirePixels(size, frames);
-  return { image, size, frames };
+  return { image, size, frames, isGrey: space === 'b-w' || space === 'grey16' };
 }
 
 /** @throws {ImagesError} when an image of this size is too large to decode */

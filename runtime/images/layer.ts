@@ -15,14 +15,20 @@ export class Layer {
   readonly #frames: number;
   readonly #requireTime: () => void;
   #isPending = false;
+  /** Whether the pixels have no colors yet: sharp would add a shade of grey in place of a color. */
+  #isGrey: boolean;
   /** What a pending operation draws: sharp keeps only the last list that it gets. */
   #overlays: OverlayOptions[] = [];
   #background = WHITE;
 
-  private constructor(image: Sharp, size: Size, frames: number, requireTime: () => void) {
+  private constructor(
+    { image, size, frames, isGrey }: Awaited<ReturnType<typeof openImage>>,
+    requireTime: () => void,
+  ) {
     this.#image = image;
     this.#size = size;
     this.#frames = frames;
+    this.#isGrey = isGrey;
     this.#requireTime = requireTime;
   }
 
@@ -32,8 +38,7 @@ export class Layer {
    * @param isAnimated whether its frames are kept; then it can only be resized
    */
   static async open(bytes: Buffer, requireTime: () => void, isAnimated = false): Promise<Layer> {
-    const { image, size, frames } = await openImage(bytes, isAnimated);
-    return new Layer(image, size, frames, requireTime);
+    return new Layer(await openImage(bytes, isAnimated), requireTime);
   }
 
   /** The largest number of pixels that the image can have, all frames together. */
@@ -61,10 +66,11 @@ export class Layer {
    * @throws {ImagesError} when the added one does not fit the image, or its result is too large
    */
   async transform(transform: Transform): Promise<void> {
-    if (this.#isPending) await this.#settle();
+    const { background, border } = transform;
+    const hasColor = (background ?? border?.color) !== undefined;
+    if (this.#isPending || (this.#isGrey && hasColor)) await this.#settle();
     if (transform.trim !== undefined) await this.#trim(transform.trim);
     await this.#turn(transform);
-    const { background } = transform;
     const color = background === undefined ? null : await colorOf(background);
     const size = sizeAfter(this.#size, transform, this.#frames);
     // A translucent color is added once, under the image and its bars.
@@ -77,7 +83,7 @@ export class Layer {
     }
     this.#size = size;
     this.#isPending = true;
-    this.#extend(transform.border);
+    this.#extend(border);
   }
 
   /** Draws another image on this one. */
@@ -93,7 +99,7 @@ export class Layer {
   /** Adds a color under the image, after the pending operations. */
   async fill(color: Color): Promise<void> {
     // sharp would flatten before the pending operations. Those of an animation cannot run here without a loss of its frames.
-    if (this.#isPending && this.#frames === 1) await this.#settle();
+    if ((this.#isPending || this.#isGrey) && this.#frames === 1) await this.#settle();
     this.#underlay(color);
     this.#isPending = true;
   }
@@ -119,6 +125,7 @@ export class Layer {
     this.#image = open(data, { raw: { width, height, channels } });
     this.#size = { width, height };
     this.#isPending = false;
+    this.#isGrey = false;
     this.#overlays = [];
   }
 

@@ -254,6 +254,32 @@ test('a background lies under the image, and under what surrounds it', async () 
   }
 });
 
+test('a color stays a color on an image in shades of grey', async () => {
+  const clear = sharp(await plain(32, 32, 'transparent'));
+  const images = {
+    grey: await clear.clone().toColourspace('b-w').png().toBuffer(),
+    'grey, 16 bits': await clear.clone().toColourspace('grey16').png().toBuffer(),
+    '16 bits': await clear.clone().toColourspace('rgb16').png().toBuffer(),
+    palette: await clear.clone().png({ palette: true }).toBuffer(),
+  };
+  const pad = { width: 64, height: 32, fit: 'pad' };
+  const cases: [step: object, output: Record<string, string>][] = [
+    [{ background: 'red' }, {}],
+    [{ ...pad, background: 'red' }, {}],
+    [{ ...pad, background: 'transparent' }, { background: 'red' }],
+    [{ rotate: 90, background: 'red' }, {}],
+    [{ border: { color: 'red', width: 8 } }, {}],
+  ];
+  for (const [kind, image] of Object.entries(images)) {
+    for (const [step, output] of cases) {
+      const { bytes } = await run([image], [{ imageIndex: 0, ...step }], output);
+      assert.deepEqual(await colorsAt(bytes, [[4, 4]]), [RED], JSON.stringify([kind, step, output]));
+    }
+    const { bytes } = await run([image], [], { background: 'red' });
+    assert.deepEqual(await colorsAt(bytes, [[4, 4]]), [RED], kind);
+  }
+});
+
 test('each frame of an animation has the background', async () => {
   const frames = await Promise.all(['transparent', 'blue'].map((color) => plain(32, 32, color)));
   const image = await sharp(frames, { join: { animated: true } })
