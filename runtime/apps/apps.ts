@@ -6,6 +6,7 @@ import type { PreviewRow } from '../../sqlite/host/previews.ts';
 import { learnDueTimes } from '../bucket/records/due-times.ts';
 import type { LeasedCell, LeaseOptions } from '../fleets/admission/leasing.ts';
 import { createRepository } from '../git/repository.ts';
+import { CUT_OFF } from '../hosts/gate.ts';
 import { log, logRarely, reason } from '../log.ts';
 import type { App, MakeLiveSteps } from './app.ts';
 import { Arrivals } from './changes/arrivals.ts';
@@ -365,9 +366,13 @@ export class Apps extends OpenApps {
     this.clearSplit(app);
   }
 
-  /** Ends the processes of apps that another host may run, because this host is cut off from the control plane. */
+  /** Ends the processes and imports of apps that another host may run, because this host is cut off from the control plane. */
   cutOff(): void {
-    for (const { cluster, fleet } of this.apps.values()) if (cluster !== null) fleet.cutOff().catch(() => {});
+    for (const { cluster, fleet } of this.apps.values()) {
+      if (cluster === null) continue;
+      void cluster.stopImport(new Error(CUT_OFF));
+      fleet.cutOff().catch(() => {});
+    }
   }
 
   /** The highest generation of all known apps; 0 without any. Each change of an app's wanted state raises its generation. */

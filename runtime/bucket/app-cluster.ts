@@ -5,11 +5,12 @@ import { existsSync } from 'node:fs';
 import { rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { syncFile } from '../../bundler/sync.ts';
+import { moveToTrash } from '../disk/trash.ts';
 import { StartRefused } from '../fleets/admission/slots.ts';
 import type { ClusterSettings } from '../fleets/config/cluster/cluster.ts';
 import type { AlarmsRequest } from '../fleets/due/alarms.ts';
-import type { Gate } from '../hosts/gate.ts';
-import { reason } from '../log.ts';
+import { CUT_OFF, type Gate } from '../hosts/gate.ts';
+import { log, reason } from '../log.ts';
 import { isListening } from '../sockets/is-listening.ts';
 import { aborted } from '../threads/aborted.ts';
 import { WorkerThreads } from '../threads/worker.ts';
@@ -27,6 +28,7 @@ import {
 } from './app-folder.ts';
 import { appKeys } from './app-keys.ts';
 import type { S3Place } from './place.ts';
+import { OtherHome } from './records/app-records.ts';
 import type { S3Store } from './s3-store.ts';
 import type { Stored } from './store.ts';
 
@@ -67,6 +69,8 @@ export interface AppClusterOptions {
   isAway: () => boolean;
   /** The directory of the app's restored data that is not in the bucket yet. */
   importing: string;
+  /** Whether another host has taken the app. Left out: never. */
+  isElsewhere?: () => Promise<boolean>;
   /** Left out in a Cellar of one host. */
   hosts?: ClusterHosts | undefined;
   warn: (words: string) => void;
@@ -94,6 +98,8 @@ export class AppCluster {
   #leaving = new AbortController();
   /** The running import of restored data; null without one. */
   #imported: Promise<void> | null = null;
+  /** Aborted when that import must end. */
+  #stopped = new AbortController();
 
   constructor(options: AppClusterOptions) {
     const { place, clusterKey, appId, hosts } = options;
@@ -229,24 +235,37 @@ export class AppCluster {
 
   /**
    * Puts restored data that waits on the disk into the bucket. Call it before any other use of the app's data.
-   * @throws {Error} when the bucket cannot be used, or refuses the data; the next use of the data tries again
+   * @throws {Error} when the bucket cannot be used, or refuses the data, and while this host is cut off; the next use of the
+   *   data tries again
+   * @throws {OtherHome} when another host has taken the app, because its data may be newer
    */
   async finishImport(): Promise<void> {
-    const { importing } = this.#options;
     await this.#options.ready();
     if (!this.isImporting) return;
-    this.#imported ??= changers
-      .run<typeof folder.replaceFolder>(
-        FOLDER,
-        'replaceFolder',
-        [this.#folder, importing],
-        this.#job(CHANGE_MS),
-      )
-      .then(() => putAway(importing))
-      .finally(() => {
-        this.#imported = null;
-      });
+    this.#imported ??= this.#import().finally(() => {
+      this.#imported = null;
+    });
     await this.#imported;
+  }
+
+  /** Ends the running import of restored data, which then rejects with `why`. Resolves when it has ended. */
+  async stopImport(why: Error): Promise<void> {
+    this.#stopped.abort(why);
+    this.#stopped = new AbortController();
+    await this.#imported?.catch(() => {});
+  }
+
+  /** Moves restored data that is not in the bucket into the trash. Call it when another host has taken the app. */
+  async abandonImport(trash: string): Promise<void> {
+    const { importing, appId } = this.#options;
+    await this.stopImport(new OtherHome(appId));
+    if (!this.isImporting) return;
+    const directory = moveToTrash(trash, appId, { importing });
+    await syncFile(dirname(importing));
+    log('warn', 'restored data of an app was put into the trash: another host runs the app meanwhile', {
+      app: appId,
+      directory,
+    });
   }
 
   /** Returns the size of the app's data and R2 objects in the bucket, in bytes. */
@@ -304,6 +323,16 @@ export class AppCluster {
     // Without renewals the process of another host has ended. In doubt, the engine protects the data.
     if (hosts !== undefined && host !== hosts.host) return !isRenewed(Number(expires));
     return this.#processes === 0 || !(await isListening(host, Number(port)));
+  }
+
+  async #import(): Promise<void> {
+    const { importing, appId, isElsewhere } = this.#options;
+    const { signal } = this.#stopped;
+    if (await isElsewhere?.()) throw new OtherHome(appId);
+    if (this.isCutOff) throw new Error(CUT_OFF);
+    const job = this.#job(CHANGE_MS, signal);
+    await changers.run<typeof folder.replaceFolder>(FOLDER, 'replaceFolder', [this.#folder, importing], job);
+    await putAway(importing);
   }
 
   get #folder(): folder.AppFolder {

@@ -173,6 +173,7 @@ export class Bucket {
       ready: () => this.ready(),
       untilUsable: (signal) => this.untilUsable(signal),
       importing: paths.importing(appId),
+      isElsewhere: () => this.records.isElsewhere(appId),
       hosts,
     });
   }

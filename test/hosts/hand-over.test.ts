@@ -1,6 +1,6 @@
 // Moves of an app between hosts. The new home has every acknowledged write, and only one host writes the app's record.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
@@ -564,6 +564,119 @@ test('what an app still has on the disk of its home is stored before it leaves',
   assert.equal(existsSync(one.paths.importing(APP)), false);
   assert.ok([...memory.objects.keys()].some((name) => name.endsWith('data/one')));
   rmSync(one.paths.root, { recursive: true, force: true });
+});
+
+/** Leaves restored data on the disk of a host, as a host does that was lost during a restore. */
+function beginRestore({ paths }: TestHost, id = APP): void {
+  const restored = `${paths.importing(id)}/v1/do/restored`;
+  mkdirSync(dirname(restored), { recursive: true });
+  writeFileSync(restored, 'restored');
+}
+
+/** Returns the files of restored data in the trash of a host. */
+function thrownAway({ paths }: TestHost): string[] {
+  const all = existsSync(paths.trash) ? readdirSync(paths.trash, { recursive: true, encoding: 'utf8' }) : [];
+  return all.filter((name) => name.endsWith('/importing/v1/do/restored'));
+}
+
+/** Returns the names of restored data in the bucket. */
+function restoredIn(memory: MemoryStore): string[] {
+  return [...memory.objects.keys()].filter((name) => name.endsWith('v1/do/restored'));
+}
+
+test('a host that was lost during a restore returns, and the writes at the new home stay', {
+  timeout: 120_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  one.apps.addPreview({
+    ...{ id: PREVIEW, parentId: APP, name: 'side', source: 'refs/heads/side', versionId: null },
+    ...{ createdAt: Date.now(), expiresAt: Date.now() + 600_000 },
+  });
+  await deploy(one, APP, DEPLOYS[0]);
+  beginRestore(one);
+  beginRestore(one, PREVIEW);
+  await other.apps.apply(wanted(other));
+  assert.equal(await ask(other, '/add'), '1');
+  await assert.rejects(one.apps.get(APP)!.cluster!.finishImport(), /another host is the home/);
+  await one.apps.departures.handOver(APP, other.self, ++generation);
+  for (const id of [APP, PREVIEW]) assert.equal(existsSync(one.paths.importing(id)), false);
+  assert.equal(thrownAway(one).length, 2);
+  assert.deepEqual(restoredIn(memory), []);
+  assert.equal(await ask(one, '/add'), '2');
+});
+
+test('an app that comes back to a host which was lost during a restore keeps the writes of its other home', {
+  timeout: 120_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  beginRestore(one);
+  await other.apps.apply(wanted(other));
+  assert.equal(await ask(other, '/add'), '1');
+  await other.apps.departures.handOver(APP, one.self, ++generation);
+  await one.apps.apply(wanted(one));
+  assert.equal(await ask(one, '/add'), '2');
+  assert.equal(thrownAway(one).length, 1);
+  assert.deepEqual(restoredIn(memory), []);
+});
+
+test('a restore that a frozen host goes on with ends when the app has another home', {
+  timeout: 60_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await one.bucket.records.stored(APP);
+  beginRestore(one);
+  const begun = Promise.withResolvers<void>();
+  memory.faults.hangs = ({ method, key }) => {
+    const isImport = method === 'PUT' && key.endsWith('v1/do/restored');
+    if (isImport) begun.resolve();
+    return isImport;
+  };
+  const { changes, cluster } = one.apps.get(APP)!;
+  const restore = assert.rejects(
+    changes.during(() => cluster!.finishImport()),
+    /another host is the home/,
+  );
+  await begun.promise;
+  await other.apps.apply(wanted(other));
+  await one.apps.departures.handOver(APP, other.self, ++generation);
+  await restore;
+  assert.equal(thrownAway(one).length, 1);
+});
+
+test('a host that is cut off imports no restored data, and ends an import that runs', {
+  timeout: 60_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const gate = new Gate();
+  gate.open();
+  const one = await open(memory, temporaryDirectory(t), gate);
+  await one.apps.apply(wanted(one));
+  beginRestore(one);
+  const begun = Promise.withResolvers<void>();
+  memory.faults.hangs = ({ method, key }) => {
+    const isImport = method === 'PUT' && key.endsWith('v1/do/restored');
+    if (isImport) begun.resolve();
+    return isImport;
+  };
+  const { cluster } = one.apps.get(APP)!;
+  const running = assert.rejects(cluster!.finishImport(), /does not reach the control plane/);
+  await begun.promise;
+  gate.shut();
+  one.apps.cutOff();
+  await running;
+  memory.faults = {};
+  await assert.rejects(cluster!.finishImport(), /does not reach the control plane/);
+  assert.deepEqual(restoredIn(memory), []);
+  gate.open();
+  await cluster!.finishImport();
+  assert.equal(restoredIn(memory).length, 1);
 });
 
 test('the folders of a deleted app, whose home was lost, are removed by another host', {

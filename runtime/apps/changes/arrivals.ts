@@ -76,7 +76,7 @@ export class Arrivals {
     if (known !== undefined && hosts !== null) {
       if (!(await bucket.records.isElsewhere(wanted.id))) return;
       // Another host has changed the app since, so this host forgets the app, and takes the newer record below.
-      await known.changes.closed(() => this.#departures.depart(known, hosts, null, known.wanted.generation));
+      await this.#departures.forget(known, hosts);
     }
     // Waits until the bucket has the record of the deleted app, because the next step reads it there.
     if (this.#apps.options.store.apps.isDeleted(wanted.id))

@@ -40,12 +40,35 @@ export class Departures {
         'app_immovable',
         'The app cannot leave this host: its data is on the disk of this host',
       );
-    await app.changes.closed(async () => {
+    await this.#alone(app, async () => {
       if (generation <= app.wanted.generation) throw stale({ id, generation });
       for (const each of this.#apps.family(id)) await this.#finishStoring(this.#apps.require(each));
-      await this.depart(app, hosts, to, generation);
+      await this.#depart(app, hosts, to, generation);
     });
     log('info', 'an app was handed over to another host', { app: app.wanted.slug, host: to });
+  }
+
+  /** Forgets an app that another host has changed since, with its previews. @throws {Error} as `handOver` does */
+  forget(app: App, hosts: AppHosts): Promise<void> {
+    return this.#alone(app, () => this.#depart(app, hosts, null, app.wanted.generation));
+  }
+
+  /** Runs `work` while the app has no other changes. @throws {Refusal} during a move; what `work` throws */
+  async #alone(app: App, work: () => Promise<void>): Promise<void> {
+    // First ends a running import, which the gate would wait for. The second call is for one that began since.
+    await this.#abandonImports(app);
+    await app.changes.closed(async () => {
+      await this.#abandonImports(app);
+      await work();
+    });
+  }
+
+  /** Gives up the restored data of an app and its previews if another host has taken them: its data may be newer. */
+  async #abandonImports({ id }: App): Promise<void> {
+    const clusters = this.#apps.family(id).map((each) => this.#apps.require(each).cluster);
+    const waiting = clusters.filter((cluster) => cluster?.isImporting);
+    if (waiting.length === 0 || !(await this.#apps.bucketOf(id).records.isElsewhere(id))) return;
+    for (const cluster of waiting) await cluster?.abandonImport(this.#apps.options.paths.trash);
   }
 
   /** Stores what only this host's disk has. @throws {Error} when the bucket does not take it */
@@ -61,7 +84,7 @@ export class Departures {
    * @param generation of the order that moves the app: a number that each change of the app's wanted state raises
    * @throws {Error} as `#leave` does; then the apps continue here
    */
-  async depart(app: App, hosts: AppHosts, to: string | null, generation: number): Promise<void> {
+  async #depart(app: App, hosts: AppHosts, to: string | null, generation: number): Promise<void> {
     const family = this.#apps.family(app.id).map((each) => this.#apps.require(each));
     for (const { id } of family) await hosts.endDeploys(id);
     for (const { report, cluster } of family) {
