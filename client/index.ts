@@ -1,4 +1,5 @@
-// A typed client of Cellar's API, for programs. Uses JSON-RPC for operations that return bytes, and REST for all others.
+// A typed client of Cellar's API, for programs. Uses JSON-RPC for operations that return bytes and for parameters that a
+// URL's path cannot carry, and REST for all others.
 
 import { errorCodes, type ProblemBody } from '../handlers/contract/errors.ts';
 import { clientTimeoutMs } from '../handlers/contract/host/deadlines.ts';
@@ -46,6 +47,14 @@ export type StreamedEvent<Data> =
 
 /** Node's `fetch` fails if the response headers take longer than this, in ms. A signal cannot extend it. */
 const NODE_PATIENCE_MS = 300_000;
+/** The path of JSON-RPC. */
+const RPC = '/rpc';
+
+interface ApiRequest {
+  method: string;
+  path: string;
+  body: string | null;
+}
 
 /** Calls a Cellar's API. */
 export class CellarClient {
@@ -80,16 +89,14 @@ export class CellarClient {
     const deadlineMs = clientTimeoutMs(name);
     const signal = options.signal ?? AbortSignal.timeout(deadlineMs);
     const send = deadlineMs > NODE_PATIENCE_MS ? await patientFetch() : fetch;
-    const response = await this.#send(operation, params, { ...options, signal }, send);
+    const request = requestOf(operation, params as Record<string, unknown>);
+    const response = await this.#send(request, { ...options, signal }, send);
     if (response.status === 204) return null as Result<Name>;
     if (!response.ok) throw await refusalOf(response);
     const text = await response.text();
     return read(response, text, () => {
       const body: unknown = JSON.parse(text);
-      if (restPath(operation) !== null) return operation.output.parse(body) as Result<Name>;
-      const { error, result } = body as { error?: { data: ProblemBody }; result?: unknown };
-      if (error !== undefined && error.data.code in errorCodes) throw new Refused(error.data);
-      return operation.output.parse(result) as Result<Name>;
+      return operation.output.parse(request.path === RPC ? resultOf(body) : body) as Result<Name>;
     });
   }
 
@@ -106,10 +113,14 @@ export class CellarClient {
     options: { signal?: AbortSignal } = {},
   ): AsyncGenerator<StreamedEvent<Result<Name>>> {
     const operation = operationsByName.get(name)!;
-    const response = await this.#send(operation, params, options, fetch);
+    const request = requestOf(operation, params as Record<string, unknown>);
+    const response = await this.#send(request, options, fetch);
     if (!response.ok) throw await refusalOf(response);
-    if (!response.headers.get('content-type')?.startsWith('text/event-stream'))
-      throw new UnexpectedAnswer(response.status, await response.text());
+    if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
+      const answer = await response.text();
+      if (request.path === RPC) read(response, answer, () => resultOf(JSON.parse(answer)));
+      throw new UnexpectedAnswer(response.status, answer);
+    }
     let text = '';
     for await (const part of response.body!.pipeThrough(new TextDecoderStream())) {
       const blocks = (text + part).split('\n\n');
@@ -131,12 +142,10 @@ export class CellarClient {
   }
 
   #send(
-    operation: Operation,
-    params: object,
+    { method, path, body }: ApiRequest,
     { signal, idempotencyKey }: CallOptions,
     send: typeof fetch,
   ): Promise<Response> {
-    const { method, path, body } = requestOf(operation, params as Record<string, unknown>);
     return send(this.#url + path, {
       method,
       headers: {
@@ -183,16 +192,20 @@ export async function refusalOf(response: Response): Promise<Refused | Unexpecte
   return new UnexpectedAnswer(response.status, text);
 }
 
-function requestOf(
-  operation: Operation,
-  params: Record<string, unknown>,
-): { method: string; path: string; body: string | null } {
+/** Returns the result in an RPC answer. @throws {Refused} when the answer is an error */
+function resultOf(body: unknown): unknown {
+  const { error, result } = body as { error?: { data: ProblemBody }; result?: unknown };
+  if (error !== undefined && error.data.code in errorCodes) throw new Refused(error.data);
+  return result;
+}
+
+function requestOf(operation: Operation, params: Record<string, unknown>): ApiRequest {
   const template = restPath(operation);
-  if (template === null) {
+  const inPath = template === null ? [] : pathNames(template);
+  if (template === null || !inPath.every((name) => isSegment(params[name]))) {
     const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: operation.name, params });
-    return { method: 'POST', path: '/rpc', body };
+    return { method: 'POST', path: RPC, body };
   }
-  const inPath = pathNames(template);
   const rest = Object.entries(params).filter(
     ([name, value]) => !inPath.includes(name) && value !== undefined,
   );
@@ -202,6 +215,15 @@ function requestOf(
   }
   const query = new URLSearchParams(rest.map(([name, value]) => [restName(operation, name), String(value)]));
   return { method: operation.method, path: rest.length > 0 ? `${path}?${query}` : path, body: null };
+}
+
+/**
+ * Whether a value can be a segment of a URL's path. `fetch` removes `.` and `..`, also in percent-encoding, so the path would
+ * lead to another operation.
+ */
+function isSegment(value: unknown): boolean {
+  const text = String(value ?? '');
+  return text.isWellFormed() && !['', '.', '..'].includes(text);
 }
 
 /** Returns the REST path; null for operations that return bytes. REST sends them raw; `output` describes RPC's base64. */

@@ -4,7 +4,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { CellarClient, type Refused, UnexpectedAnswer } from '../../../client/index.ts';
+import { CellarClient, Refused, UnexpectedAnswer } from '../../../client/index.ts';
 import { SNAPSHOT_DEADLINE_MS, SOURCE_DEADLINE_MS } from '../../../handlers/contract/host/deadlines.ts';
 import { operations } from '../../../handlers/contract/index.ts';
 import { TestControl, TOKEN } from '../../support/handlers/control.ts';
@@ -104,6 +104,25 @@ test('a refusal is thrown with its problem, over REST and RPC', async () => {
       (error: Refused) => error.problem.code === 'app_not_found',
     );
   }
+});
+
+test('a parameter that a path cannot carry reaches its own operation, and no other one', async () => {
+  const { id } = await client.call('apps.create', { slug: 'victim' });
+  for (const word of ['', '.', '..']) {
+    const refusedAs = (code: string) => (error: Refused) =>
+      error.problem.code === (word === '' ? 'invalid_input' : code);
+    await assert.rejects(
+      client.call('domains.remove', { id, hostname: word }),
+      refusedAs('domain_not_found'),
+    );
+    await assert.rejects(client.call('env.delete', { id, name: word }), refusedAs('env_not_found'));
+    await assert.rejects(client.call('apps.get', { id: word }), refusedAs('app_not_found'));
+    await assert.rejects(client.stream('logs.stream', { id: word }).next(), refusedAs('app_not_found'));
+  }
+  await assert.rejects(client.call('env.delete', { id, name: '\ud800' }), Refused);
+  await client.call('users.identify', { id, user_id: '..', properties: { a: true } });
+  assert.equal((await client.call('users.props', { id, user_id: '..' })).user_id, '..');
+  assert.equal((await client.call('apps.get', { id })).slug, 'victim');
 });
 
 test('an idempotency key is sent, and a stream is followed and resumed', async () => {

@@ -3,8 +3,9 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import * as fc from 'fast-check';
+import { CellarClient, Refused } from '../../../client/index.ts';
 import { type ErrorCode, errorCodes, type ProblemBody } from '../../../handlers/contract/errors.ts';
-import { operations } from '../../../handlers/contract/index.ts';
+import { type OperationName, operations } from '../../../handlers/contract/index.ts';
 import { type Operation, pathNames } from '../../../handlers/contract/operation.ts';
 import { alertKind } from '../../../handlers/contract/telemetry/alerts.ts';
 import {
@@ -36,6 +37,7 @@ const hasOwnRules = ({ name }: Operation) =>
   );
 
 let control: TestControl;
+let client: CellarClient;
 /** Number of rows in each table. The audit log is separate, because it records refused changes, too. */
 interface Rows {
   audit: number;
@@ -46,6 +48,7 @@ let countRows: () => Promise<Rows>;
 let rows: Rows | null = null;
 before(async () => {
   control = await TestControl.start({ RUNNER_MAX_APPS_PER_USER: '1000000', HAS_BUCKET: 'true' });
+  client = new CellarClient({ url: control.url, token: TOKEN });
   const database = await control.database();
   const { results } = await database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'").all();
   const counts = results
@@ -180,13 +183,18 @@ async function fixture(): Promise<Record<string, fc.Arbitrary<unknown>>> {
 }
 
 /**
- * Calls both transports, REST first where it can carry the input. A change that REST made is not repeated over RPC.
+ * Calls both transports, REST first where it can carry the input, or the typed client where only the path cannot. A change
+ * that the first call made is not repeated over RPC.
  * @returns the refusal; null on success
  */
 async function runBoth(operation: Operation, input: Input): Promise<ProblemBody | null> {
   rows ??= await countRows();
   const rest = restRequest(operation, input);
-  const first = rest && (await overRest(operation, rest));
+  const first = rest
+    ? await overRest(operation, rest)
+    : leavesPath(operation, input)
+      ? await overClient(operation, input)
+      : null;
   const carriedOut = first !== null && first.problem === null;
   const second = carriedOut && operation.method !== 'GET' ? null : await overRpc(operation, input);
   if (operation.kind === 'bytes' && second !== null) second.output = null;
@@ -216,6 +224,18 @@ async function overRest(operation: Operation, { path, init }: RestRequest): Prom
   if (operation.kind === 'bytes') return { status, problem: null, output: null };
   const output = operation.kind === 'stream' ? type : status === 204 ? null : JSON.parse(text);
   return { status, problem: null, output: checkOutput(operation, output) };
+}
+
+/** Calls an operation with the typed client, which answers with JSON and validates the output. */
+async function overClient(operation: Operation, input: Input): Promise<Outcome> {
+  try {
+    const output = await client.call(operation.name as OperationName, input as never);
+    return { status: operation.status, problem: null, output };
+  } catch (error) {
+    if (!(error instanceof Refused)) throw error;
+    const { status } = error.problem;
+    return { status, problem: checkProblem(operation, error.problem, status), output: null };
+  }
 }
 
 async function overRpc(operation: Operation, params: Input): Promise<Outcome> {
@@ -300,6 +320,13 @@ function restRequest(operation: Operation, input: Input): RestRequest | null {
   const restName = (field: string) => names.find(([, name]) => name === field)?.[0] ?? field;
   const query = new URLSearchParams(rest.map(([name, value]) => [restName(name), String(value)]));
   return { path: rest.length > 0 ? `${path}?${query}` : path, init: { method: operation.method } };
+}
+
+/** Whether the input has a text in the path that the path cannot carry. The typed client must not call another operation. */
+function leavesPath({ kind = 'json', path }: Operation, input: Input): boolean {
+  if (path === null || kind !== 'json') return false;
+  const words = pathNames(path).map((name) => input[name]);
+  return words.every((word) => typeof word === 'string') && !words.every(isSegment);
 }
 
 /** Whether a path can carry the value: it is not empty and does not lead to another path. */
