@@ -81,7 +81,7 @@ function match(pattern: string[], asked: string[]): Record<string, string> | nul
   const found: Record<string, string> = {};
   for (const [i, part] of pattern.entries()) {
     if (part.endsWith('*')) {
-      const rest = asked.slice(i).map(decoded);
+      const rest = asked.slice(i).map(segmentText);
       if (rest.includes(null)) return null;
       found[part.slice(1, -1)] = rest.join('/');
       return found;
@@ -92,16 +92,26 @@ function match(pattern: string[], asked: string[]): Record<string, string> | nul
       if (part !== segment) return null;
       continue;
     }
-    const value = decoded(segment);
+    const value = segmentText(segment);
     if (value === null || value === '') return null;
     found[part.slice(1)] = value;
   }
   return asked.length === pattern.length ? found : null;
 }
 
-function decoded(segment: string): string | null {
+/** Texts that are written with one `~` more: browsers remove `.` and `..` from a path, also in percent-encoding. */
+const DOTS = /^~*\.{1,2}$/;
+
+/** Returns a text as a segment of a path. */
+function segmentOf(text: string): string {
+  return DOTS.test(text) ? `~${text}` : encodeURIComponent(text);
+}
+
+/** Returns the text of a segment; null when it has a broken escape. */
+function segmentText(segment: string): string | null {
   try {
-    return decodeURIComponent(segment);
+    const text = decodeURIComponent(segment);
+    return DOTS.test(text) ? text.replace('~', '') : text;
   } catch {
     return null;
   }
@@ -113,8 +123,8 @@ export type Query = Record<string, string | number | null | undefined>;
 export function href(route: Route, query: Query = {}): string {
   const values: Record<string, string> = route;
   const path = paths[route.name].replace(/\/:(\w+)(\*?)/g, (_, name: string, rest: string) => {
-    if (rest === '') return `/${encodeURIComponent(values[name]!)}`;
-    return values[name] === '' ? '' : `/${values[name]!.split('/').map(encodeURIComponent).join('/')}`;
+    if (rest === '') return `/${segmentOf(values[name]!)}`;
+    return values[name] === '' ? '' : `/${values[name]!.split('/').map(segmentOf).join('/')}`;
   });
   const search = printQuery(new URLSearchParams(), query);
   return search === '' ? path : `${path}?${search}`;
