@@ -19,7 +19,7 @@ import {
   type Wanted,
 } from '../../sqlite/control/apps/transitions.ts';
 import { type EventRow, insertEvent } from '../../sqlite/control/events/events.ts';
-import { changeHome, isRemoved } from '../../sqlite/control/hosts.ts';
+import { changeHome, isRemoved, restoreHome } from '../../sqlite/control/hosts.ts';
 import { liftRevision } from '../../sqlite/control/meta.ts';
 import type { Bindings } from '../bindings.ts';
 import { errorCodes } from '../contract/errors.ts';
@@ -191,7 +191,7 @@ export class AppObject extends DurableObject<Bindings> {
    * @param move.isLost whether the old home is lost. Then the new home does not prepare, and the old home does not hand
    *   over.
    * @returns the app, or a refusal: `app_immovable` for data on a machine, `transition_conflict` when the home is not
-   *   `from`, or why the new home could not prepare
+   *   `from`, why the new home could not prepare, or why the old one does not hand over
    */
   rehome(id: string, move: { from: string | null; to: string; isLost: boolean }): Promise<Outcome<AppRow>> {
     return outcomeOf(() =>
@@ -220,11 +220,7 @@ export class AppObject extends DurableObject<Bindings> {
         'transition_conflict',
         'The app moved to another host during this request; try again.',
       );
-    // A failed hand-over is only logged. The data is safe without it, because workerd lets only one process use the data.
-    if (!isLost && from !== null)
-      await this.#handOver(written, from, to).catch((error: Error) => {
-        console.error(`app ${id}: host ${from} did not hand the app over to host ${to}: ${error.message}`);
-      });
+    if (!isLost && from !== null) await this.#handOver(written, from, to);
     try {
       return await this.#pushChange(written);
     } finally {
@@ -232,9 +228,23 @@ export class AppObject extends DurableObject<Bindings> {
     }
   }
 
-  #handOver({ wanted: { id, generation } }: Wanted, from: string, to: string): Promise<null> {
-    const moved = { query: { home: from }, body: { to, generation } };
-    return this.#host.call('POST /apps/:id/hand-over', { id }, moved);
+  /**
+   * Has the old home hand the app over. A home that fails or does not answer is passed over: the data is safe, because
+   * workerd lets only one process use the data.
+   * @throws {Problem} when the old home refuses, because its data may be on its disk soon. Then it is the home again
+   */
+  async #handOver({ wanted: { id, generation } }: Wanted, from: string, to: string): Promise<void> {
+    try {
+      const moved = { query: { home: from }, body: { to, generation } };
+      await this.#host.call('POST /apps/:id/hand-over', { id }, moved);
+    } catch (error) {
+      console.error(
+        `app ${id}: host ${from} did not hand the app over to host ${to}: ${(error as Error).message}`,
+      );
+      if (!(error instanceof Problem) || error.status >= 500) return;
+      await transition(this.env.DB, id, restoreHome(this.env.DB, id, { from, to }));
+      throw error;
+    }
   }
 
   /** Sends the host the app's wanted state in D1, even if the host has the same or a newer state. For reconcile. */

@@ -128,7 +128,10 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
     refusals: ['app_not_found', 'app_immovable', 'release_unavailable', 'host_unavailable'],
     deadlineMs: 'start',
   },
-  'POST /apps/:id/hand-over': { deadlineMs: 'start' },
+  'POST /apps/:id/hand-over': {
+    refusals: ['transition_conflict', 'app_immovable'],
+    deadlineMs: 'start',
+  },
   'POST /apps/:id/sleep': { refusals: ['transition_conflict'], deadlineMs: 'start' },
   'DELETE /apps/:id': { deadlineMs: 'start' },
   'POST /apps/:id/rollback': { refusals: ['deploy_not_found', 'release_unavailable'], changes: true },

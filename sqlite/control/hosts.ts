@@ -141,6 +141,20 @@ export function changeHome(
     .bind(id, from, to);
 }
 
+/**
+ * Returns the statement that undoes `changeHome`, also for an app whose data has moved to the disk of `from` since. It returns
+ * no row if `to` is no longer its home.
+ */
+export function restoreHome(
+  db: D1Database,
+  id: string,
+  { from, to }: { from: string; to: string },
+): D1PreparedStatement {
+  return db
+    .prepare('UPDATE apps SET home = ?2 WHERE id = ?1 AND home = ?3 AND deleted_at IS NULL RETURNING id')
+    .bind(id, from, to);
+}
+
 /** Changes the home of deleted apps in the bucket. The new home confirms deletions that the old one has not confirmed. */
 export async function moveDeletions(db: D1Database, from: string, to: string): Promise<void> {
   await db

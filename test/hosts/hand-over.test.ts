@@ -722,6 +722,48 @@ test('an app that has left the bucket does not begin again, empty, at another ho
   assert.equal(one.apps.get(APP)!.wanted.storage, 'local');
 });
 
+test('an app that another host takes while it moves to a disk stays in the bucket, with that host as its home', {
+  timeout: 60_000,
+}, async (t) => {
+  const memory = await storeOf(t);
+  const [one, other] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  assert.equal(await ask(one, '/add'), '1');
+  const begin = t.mock.fn(async () => {});
+  const copy = async () => {
+    const refused = one.apps.departures.handOver(APP, other.self, ++generation);
+    await assert.rejects(refused, { status: 409, code: 'transition_conflict' });
+    await other.apps.apply(wanted(other));
+  };
+  const moving = one.apps.placeMoves.move(APP, 'local', copy, begin);
+  await assert.rejects(moving, { status: 409, code: 'transition_conflict' });
+  assert.equal(begin.mock.callCount(), 0);
+  assert.equal(one.apps.get(APP)!.wanted.storage, 'bucket');
+  assert.equal(one.store.folderRemovals.dueAt(APP), null);
+  assert.equal(recordOf(memory).wanted.home, other.self);
+  await one.apps.departures.handOver(APP, other.self, ++generation);
+  assert.equal(one.apps.get(APP), undefined);
+  assert.equal(await ask(one, '/add'), '2');
+});
+
+test('an app whose move to a disk cannot be written to the bucket stays in the bucket', async (t) => {
+  const memory = await storeOf(t);
+  const [one] = await two(t, memory);
+  await one.apps.apply(wanted(one));
+  await deploy(one, APP, DEPLOYS[0]);
+  const begin = t.mock.fn(async () => {});
+  const copy = async () => {
+    memory.refuses = (key) => key === RECORD;
+  };
+  await assert.rejects(one.apps.placeMoves.move(APP, 'local', copy, begin), /403/);
+  assert.equal(begin.mock.callCount(), 0);
+  memory.refuses = () => false;
+  await one.bucket.records.storeAll();
+  assert.equal(recordOf(memory).wanted.storage, 'bucket');
+  assert.equal(await ask(one, '/add'), '1');
+});
+
 test('a deleted app whose home was lost is undeleted by another host', async (t) => {
   const memory = await storeOf(t);
   const [one, other] = await two(t, memory);

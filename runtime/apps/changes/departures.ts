@@ -40,6 +40,13 @@ export class Departures {
         'app_immovable',
         'The app cannot leave this host: its data is on the disk of this host',
       );
+    // Not with a 503, which would look like a host that does not answer, and whose apps other hosts take.
+    if (!app.changes.isOpen)
+      throw new Refusal(
+        409,
+        'transition_conflict',
+        'The app is being moved already; try again when the move has ended',
+      );
     await this.#alone(app, async () => {
       if (generation <= app.wanted.generation) throw stale({ id, generation });
       for (const each of this.#apps.family(id)) await this.#finishStoring(this.#apps.require(each));

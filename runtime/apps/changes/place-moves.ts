@@ -1,5 +1,6 @@
 // Moves of apps between the disk of this host and the bucket.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { OtherHome } from '../../bucket/records/app-records.ts';
 import { removeTree } from '../../disk/remove.ts';
 import { KEPT_MS } from '../../disk/trash.ts';
 import { log, logRarely, reason } from '../../log.ts';
@@ -25,7 +26,8 @@ export class PlaceMoves {
    * @param copy copies the data and code of one app. Its signal aborts when the app is deleted, or the host ends
    * @param begin takes one app's copy into use, once all copies have succeeded. After a failure it is repeated
    * @returns whether the app was moved; false when it keeps its data in `to` already
-   * @throws {Refusal} while the app is deployed or moved; what `copy` throws. Then the app stays where it was
+   * @throws {Refusal} while the app is deployed or moved, and when another host takes it meanwhile; what `copy` throws. Then
+   *   the app stays where it was
    */
   async move(
     id: string,
@@ -78,7 +80,8 @@ export class PlaceMoves {
 
   /**
    * Records that an app and its previews have moved.
-   * @throws {Error} when that cannot be stored, or the app was deleted; then they stay where they were
+   * @throws {Refusal} when another host has taken the app; {Error} when that cannot be stored, or the app was deleted. Then
+   *   they stay where they were
    */
   async #moved(
     app: App,
@@ -89,11 +92,25 @@ export class PlaceMoves {
     this.#setPlace([...places.keys()], to);
     try {
       await this.#apps.options.store.synced();
+      if (to === 'local') await this.#leaveBucket([...places.keys()]);
     } catch (error) {
       this.#setPlace([...places.keys()], from);
-      throw error;
+      if (!(error instanceof OtherHome)) throw error;
+      throw new Refusal(409, 'transition_conflict', 'Another host has taken the app over during the move');
     }
     for (const [each, { cluster, code }] of places) each.moved(to === 'bucket' ? { cluster, code } : null);
+  }
+
+  /**
+   * Writes to the bucket that apps are on this disk, so that no other host takes them from now on. Does nothing in a Cellar
+   * of one host.
+   * @throws {OtherHome} when another host has taken one; {Error} when the bucket does not take a record
+   */
+  async #leaveBucket(apps: App[]): Promise<void> {
+    const { hosts = null, bucket } = this.#apps.options;
+    if (hosts === null) return;
+    const known = apps.filter((app) => this.#apps.isKnown(app));
+    for (const { id } of known) await bucket?.records.stored(id);
   }
 
   /** Records where apps keep their data, and when their folders are removed from the bucket. Skips deleted apps. */

@@ -155,6 +155,25 @@ test('a move that cannot be prepared changes nothing; one that cannot be handed 
   assert.equal(control.host.wanted.get(id)?.home, 'b');
 });
 
+test('an app whose home refuses to hand it over stays there, also if its data has just moved to the disk', async () => {
+  await join();
+  const { id } = await control.create('shop');
+  const database = await control.database();
+  // The home reports the end of its own move before it refuses.
+  await database
+    .prepare(
+      `CREATE TRIGGER moved AFTER UPDATE OF home ON apps WHEN NEW.home = 'b'
+       BEGIN UPDATE apps SET storage = 'local' WHERE id = NEW.id; END`,
+    )
+    .run();
+  control.host.refusal = 'the app is being moved';
+  calls();
+  const refused = await control.refusal('apps.move', { id, host: 'b' });
+  assert.deepEqual([refused.code, refused.detail], ['transition_conflict', 'The app is being moved.']);
+  assert.deepEqual(calls(), [`POST /apps/${id}/prepare?home=b`, `POST /apps/${id}/hand-over?home=a`]);
+  assert.equal((await homeOf(id)).id, 'a');
+});
+
 test('no app moves to a host that is drained', async () => {
   await join();
   const { id } = await control.create('shop');

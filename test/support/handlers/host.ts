@@ -56,7 +56,7 @@ export class TestHost {
   kept: Omit<KeptPlaces, 'app_id'> | null = null;
   /** The live release of every app. */
   release: DescribedRelease | null = null;
-  /** While set, starts and sleeps are refused for this reason. */
+  /** While set, starts, sleeps and hand-overs are refused for this reason. */
   refusal: string | null = null;
   /** Statuses that `prepare` and `hand-over` answer in place of 204. */
   readonly moves = new Map<string, number>();
@@ -163,9 +163,10 @@ export class TestHost {
       const log = this.logs.get(deployId);
       if (log === undefined) response.writeHead(204).end();
       else send(200, { text: log });
+    } else if (this.refusal !== null && ['start', 'sleep', 'hand-over'].includes(part!)) {
+      send(409, { code: 'transition_conflict', detail: this.refusal });
     } else if (part === 'start' || part === 'sleep') {
-      if (this.refusal !== null) send(409, { code: 'transition_conflict', detail: this.refusal });
-      else send(200, { app: this.observed(id, part === 'sleep'), as_of: this.asOf });
+      send(200, { app: this.observed(id, part === 'sleep'), as_of: this.asOf });
     } else if (part === 'prepare' || part === 'hand-over') {
       response.writeHead(this.moves.get(part) ?? 204).end();
     } else if (path.endsWith('/connection/key')) send(200, { secret: 'a-secret-of-sixteen-or-more' });
