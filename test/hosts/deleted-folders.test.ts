@@ -7,6 +7,7 @@ import type { HostState } from '../../handlers/contract/host/hosts.ts';
 import { FolderRemovals } from '../../runtime/bucket/folder-removals.ts';
 import { removeAbandonedFolders } from '../../runtime/bucket/records/abandoned-folders.ts';
 import { AppRecords, LeftBucket, OtherHome } from '../../runtime/bucket/records/app-records.ts';
+import { readRecords } from '../../runtime/bucket/records/continue.ts';
 import { smallObjects } from '../../runtime/bucket/s3-store.ts';
 import { Homes } from '../../runtime/hosts/homes.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
@@ -135,6 +136,37 @@ test('what a lost host would have removed is removed a day later', async (t) => 
   assert.deepEqual(folders(memory).toSorted(), ['kept', 'later']);
   const left = (await store.list('records/')).map(({ name }) => name);
   assert.deepEqual(left, [`records/${idOf('kept')}.json`, `records/${idOf('later')}.json`]);
+});
+
+test('a record that another host removes in the middle of a list is skipped', async (t) => {
+  await using memory = await new MemoryStore().start();
+  const host = hostOf(t, memory, 'a');
+  host.store.apps.want(wanted('kept', 'a'));
+  for (const id of ['gone', 'late']) {
+    host.store.apps.want(wanted(id, 'a'));
+    host.store.apps.delete(idOf(id), 1, new Date().toISOString());
+    host.store.folderRemovals.add(idOf(id), new Date(0).toISOString());
+    put(memory, id);
+  }
+  await host.records.storeAll();
+  const name = `${PREFIX}records/${idOf('gone')}.json`;
+  const record = memory.objects.get(name)!;
+  memory.faults.hangs = ({ method, key }) => {
+    if (method === 'GET' && key === name) memory.objects.delete(name);
+    return false;
+  };
+  const read = await readRecords(memory.place(PREFIX));
+  assert.equal(read.length, 2);
+  memory.objects.set(name, record);
+  const removed: string[] = [];
+  const remove = async (appId: string) => void removed.push(appId);
+  const store = smallObjects(memory.place(PREFIX));
+  await removeAbandonedFolders({ store, ready, remove });
+  assert.deepEqual(removed, [idOf('late')]);
+  assert.deepEqual(
+    [...memory.objects.keys()].filter((key) => key.startsWith(`${PREFIX}records/`)),
+    [`${PREFIX}records/${idOf('kept')}.json`],
+  );
 });
 
 test('one host does what is done for all: the first of the active ones', () => {

@@ -3,6 +3,7 @@ import type { DeletedApp } from '../../../sqlite/host/app-records.ts';
 import { log, reason } from '../../log.ts';
 import { each } from '../app-folder.ts';
 import type { S3Store } from '../s3-store.ts';
+import { ifThere } from '../store.ts';
 import { deletedNameOf, RECORDS } from './app-records.ts';
 
 /** How long a removal by the app's own host must be overdue before another host does it, in ms. */
@@ -30,7 +31,10 @@ export async function removeAbandonedFolders(
     await ready();
     const small = (await store.list(RECORDS)).filter(({ bytes }) => bytes < DELETED_BYTES);
     await each(small, async ({ name }) => {
-      const record = JSON.parse((await store.read(name)).toString('utf8')) as Partial<DeletedApp>;
+      const bytes = await ifThere(store.read(name));
+      // Another host has removed it since it was listed.
+      if (bytes === null) return;
+      const record = JSON.parse(bytes.toString('utf8')) as Partial<DeletedApp>;
       const { deletedApp, removeAt } = record;
       if (deletedApp === undefined || removeAt === undefined) return;
       if (!(Date.parse(removeAt) + LATE_MS <= now)) return;

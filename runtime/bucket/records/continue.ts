@@ -7,7 +7,7 @@ import { openHostStore } from '../../../sqlite/host/index.ts';
 import type { Config } from '../../config.ts';
 import { claim, type Layout } from '../../disk/data-directory.ts';
 import { log, reason } from '../../log.ts';
-import { each } from '../app-folder.ts';
+import { each, readIfThere } from '../app-folder.ts';
 import { clusterKeyOf } from '../cluster-key.ts';
 import {
   type FoundOwner,
@@ -154,7 +154,9 @@ export async function readRecords(place: S3Place): Promise<(AppRecord | DeletedA
   const store = smallObjects(place);
   const records: (AppRecord | DeletedApp)[] = [];
   await each(await store.list(RECORDS), async ({ name }) => {
-    const bytes = await store.read(name);
+    const bytes = await readIfThere(store, name);
+    // Another host has removed it since it was listed.
+    if (bytes === null) return;
     try {
       records.push(readRecord(bytes, basename(name, '.json')));
     } catch (error) {
