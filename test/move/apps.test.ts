@@ -1,6 +1,6 @@
 // An app's storage moves only after all data is copied and the move is stored, and only once.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { type TestContext, test } from 'node:test';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { Apps } from '../../runtime/apps/apps.ts';
@@ -15,6 +15,7 @@ import { Slots } from '../../runtime/fleets/admission/slots.ts';
 import { WakeFigures } from '../../runtime/fleets/admission/wake-figures.ts';
 import { lineSink } from '../../runtime/fleets/process/cell-output.ts';
 import { Moves } from '../../runtime/move/moves.ts';
+import { replaceStorage } from '../../runtime/snapshots/restore/replace.ts';
 import type { Snapshots } from '../../runtime/snapshots/snapshots.ts';
 import { Buckets } from '../../runtime/storage/r2/buckets.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
@@ -82,9 +83,26 @@ async function open(t: TestContext, memory: MemoryStore) {
     store.close();
   });
   await apps.apply(WANTED);
+  /** Restores a snapshot of an app whose data was in the bucket. `onTaken`: called before the data is replaced. */
+  const restore = (app: string, onTaken = async () => {}) => {
+    const snapshots = {
+      extract: async ({ into }: { into: string }) => {
+        mkdirSync(`${into}/importing`, { recursive: true });
+        writeFileSync(`${into}/importing/old`, 'old');
+        return { head: { id: 'then' } };
+      },
+      take: async () => {
+        await onTaken();
+        return { head: { id: 'before' }, unread: [] };
+      },
+    } as unknown as Snapshots;
+    const options = { apps, snapshots, paths, users, buckets, storageNames: () => ({}) };
+    return replaceStorage(options, { snapshot: { key: 'then' }, app, database: null });
+  };
   return {
     apps,
     moves,
+    restore,
     store,
     paths,
     place: () => [apps.get(APP)?.wanted.storage ?? 'local', store.apps.place(APP)],
@@ -206,6 +224,36 @@ test('objects in R2 are not changed over the API while an app moves, nor those o
   };
   await apps.placeMoves.move(APP, 'bucket', copy, async () => {});
   assert.ok(isCopied);
+});
+
+test('an app is not restored while it moves, nor from where its data was before', {
+  timeout: 60_000,
+}, async (t) => {
+  await using memory = await new MemoryStore().start();
+  const { apps, paths, restore } = await open(t, memory);
+  const moveTo = (to: 'bucket' | 'local', copy = async () => {}) =>
+    apps.placeMoves.move(APP, to, copy, async () => {});
+  await moveTo('bucket');
+  apps.addPreview(previewRow());
+  const copied = Promise.withResolvers<void>();
+  const begun = Promise.withResolvers<void>();
+  const moving = moveTo('local', () => {
+    begun.resolve();
+    return copied.promise;
+  });
+  await begun.promise;
+  const restores = [APP, PREVIEW].map((id) =>
+    assert.rejects(restore(id), { status: 503, message: /being moved/ }),
+  );
+  const afterwards = restore(APP, async () => {
+    copied.resolve();
+    await moving;
+    mkdirSync(paths.data(APP), { recursive: true });
+    writeFileSync(`${paths.data(APP)}/written`, 'new');
+  });
+  const late = assert.rejects(afterwards, /was in the bucket, and it is on this machine today/);
+  await Promise.all([...restores, late]);
+  assert.ok(existsSync(`${paths.data(APP)}/written`));
 });
 
 test('a move to a disk without enough space is refused, and says how much is missing', {

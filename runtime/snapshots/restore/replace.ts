@@ -42,64 +42,74 @@ const D1_KEY = 'D1Database';
  * Replaces an app's storage, or one database of it. Requests wait meanwhile. The old storage is then in a new snapshot, and
  * in the trash for a week. The app's code, variables and repository stay as they are.
  * @returns the restored snapshot, and the id of the new one, which is null when the old storage could not be read
- * @throws {NotThere}, {Unusable}; then nothing has changed
+ * @throws {NotThere}, {Unusable}, {Refusal} during a move of the app; then nothing has changed
  */
 export async function replaceStorage(
   options: ReplaceOptions,
   wanted: Wanted,
 ): Promise<{ restored: Head; before: string | null }> {
-  const { apps, snapshots, paths, users, buckets } = options;
+  const { apps, snapshots, paths } = options;
   const { snapshot, app, database } = wanted;
   const work = join(paths.restoring, `${app}-${Date.now()}`);
   const only = restoredObject(options.storageNames(app), database);
   const { head: from } = await snapshots.extract({ snapshot, app, only, into: work });
   try {
     const { head, unread } = await snapshots.take(`before a restore of ${apps.get(app)?.wanted.slug ?? app}`);
-    const [data, files] = [paths.data(app), join(work, 'data')];
-    // An app without storage in the snapshot has empty storage afterwards.
-    for (const name of ['data', ...(only === null && buckets.has(app) ? ['buckets'] : [])])
-      mkdirSync(join(work, name), { recursive: true, mode: 0o700 });
-    const cluster = apps.clusterOf(app);
-    const restored = join(work, 'importing');
-    assertSameStorage({ snapshot: from.id, app }, cluster !== null, { restored, files });
-    if (cluster !== null) {
-      mkdirSync(restored, { recursive: true, mode: 0o700 });
-      if (only !== null) writeFileSync(join(restored, ONLY), only);
-    }
-    const { cell } = users(app);
-    if (cell !== null) {
-      const theirs = readdirSync(files, { withFileTypes: true }).filter((entry) => entry.isDirectory());
-      const directories = theirs.map(({ name }) => join(files, name));
-      await changeOwner(directories, cell, HAND_OVER_TIMEOUT_MS);
-    }
-    const aside = join(paths.trash, `${app}-${Date.now()}`);
-    await apps.replaceStorage(app, async () => {
-      // An earlier restore may not be in the bucket yet. If it cannot be finished, nothing has changed.
-      await cluster?.finishImport();
-      const imported = { from: restored, to: paths.importing(app), aside: join(aside, 'importing') };
-      if (only !== null) {
-        // With data in the bucket, the disk has only a cache of it. These moves clear the cache.
-        const copies = { from: join(data, 'do'), to: join(aside, 'do'), aside: null };
-        const known = { from: join(data, MIGRATIONS), to: join(aside, MIGRATIONS), aside: null };
-        moveAll(
-          work,
-          cluster ? [copies, known, imported] : databaseMoves(files, data, databaseFile(only), aside),
-        );
-        return cluster?.finishImport();
-      }
-      // Closes the files of R2 objects, so that they can be moved. The next request opens them again.
-      await buckets.forget(app);
-      moveAll(work, [
-        { from: files, to: data, aside: join(aside, 'data') },
-        { from: join(work, 'buckets'), to: paths.buckets(app), aside: join(aside, 'buckets') },
-        ...(cluster ? [imported] : []),
-      ]);
-      await cluster?.finishImport();
-    });
+    // A move of the app waits meanwhile. During one, this is refused.
+    const { changes } = apps.require(apps.originOf(app));
+    await changes.during(() => replace(options, { snapshot: from.id, app, only, work }));
     return { restored: from, before: unread.includes(app) ? null : head.id };
   } finally {
     abandonMoves(work);
   }
+}
+
+/** Replaces an app's storage by the extracted files in `work`. `only`: the id of the one object to replace; null: all. */
+async function replace(
+  { apps, paths, users, buckets }: ReplaceOptions,
+  { snapshot, app, only, work }: { snapshot: string; app: string; only: string | null; work: string },
+): Promise<void> {
+  const [data, files] = [paths.data(app), join(work, 'data')];
+  // An app without storage in the snapshot has empty storage afterwards.
+  for (const name of ['data', ...(only === null && buckets.has(app) ? ['buckets'] : [])])
+    mkdirSync(join(work, name), { recursive: true, mode: 0o700 });
+  const cluster = apps.clusterOf(app);
+  const restored = join(work, 'importing');
+  assertSameStorage({ snapshot, app }, cluster !== null, { restored, files });
+  if (cluster !== null) {
+    mkdirSync(restored, { recursive: true, mode: 0o700 });
+    if (only !== null) writeFileSync(join(restored, ONLY), only);
+  }
+  const { cell } = users(app);
+  if (cell !== null) {
+    const theirs = readdirSync(files, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+    const directories = theirs.map(({ name }) => join(files, name));
+    await changeOwner(directories, cell, HAND_OVER_TIMEOUT_MS);
+  }
+  const aside = join(paths.trash, `${app}-${Date.now()}`);
+  await apps.replaceStorage(app, async () => {
+    // An earlier restore may not be in the bucket yet. If it cannot be finished, nothing has changed.
+    await cluster?.finishImport();
+    const imported = { from: restored, to: paths.importing(app), aside: join(aside, 'importing') };
+    if (only !== null) {
+      // With data in the bucket, the disk has only a cache of it. These moves clear the cache.
+      const copies = { from: join(data, 'do'), to: join(aside, 'do'), aside: null };
+      const known = { from: join(data, MIGRATIONS), to: join(aside, MIGRATIONS), aside: null };
+      moveAll(
+        work,
+        cluster ? [copies, known, imported] : databaseMoves(files, data, databaseFile(only), aside),
+      );
+      return cluster?.finishImport();
+    }
+    // Closes the files of R2 objects, so that they can be moved. The next request opens them again.
+    await buckets.forget(app);
+    moveAll(work, [
+      { from: files, to: data, aside: join(aside, 'data') },
+      { from: join(work, 'buckets'), to: paths.buckets(app), aside: join(aside, 'buckets') },
+      ...(cluster ? [imported] : []),
+    ]);
+    await cluster?.finishImport();
+  });
 }
 
 /** @throws {Unusable} when the app's data has moved between the bucket and this machine since the snapshot */
