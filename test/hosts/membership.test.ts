@@ -9,6 +9,8 @@ import { Membership } from '../../runtime/hosts/membership.ts';
 import { eventually } from '../support/processes.ts';
 
 const CUT_OFF_MS = 300;
+/** Interval of the reports that nobody asks for. */
+const REPORT_EVERY_MS = 2_000;
 
 const ANSWER: HostReportAnswer = {
   hosts: [
@@ -73,7 +75,7 @@ test('apps wait for the first answer and for those with other homes, and the ans
   assert.equal(hasPassed(), true);
   await membership.reportNow();
   assert.deepEqual(
-    reports.map(({ revision }) => revision),
+    reports.slice(0, 2).map(({ revision }) => revision),
     [0, 7],
   );
   const { load, protocol } = reports[1]!;
@@ -90,8 +92,9 @@ test('a host that the control plane does not know how to talk to ends its start;
   await eventually(() => reports.length > 0, 'the first report');
   control.answer = () =>
     Promise.reject(Object.assign(new Error('speaks protocol 1'), { code: 'host_incompatible' }));
+  const failed = reports.length;
   await assert.rejects(joined, /speaks protocol 1/);
-  assert.equal(reports.length, 2);
+  assert.equal(reports.length, failed + 1);
 });
 
 test('without answers the host is cut off; afterwards it hands over what has moved, and then runs apps again', async (t) => {
@@ -104,8 +107,9 @@ test('without answers the host is cut off; afterwards it hands over what has mov
   assert.deepEqual(events, ['cut off']);
   control.answer = async () => ANSWER;
   await membership.reportNow();
-  await eventually(() => !gate.isShut, 'it is back');
-  assert.deepEqual(events, ['cut off', 'settle', 'back']);
+  // It may be cut off again before its next report.
+  await eventually(() => events.includes('back'), 'it is back');
+  assert.deepEqual(events.slice(0, 3), ['cut off', 'settle', 'back']);
 });
 
 test('a host whose silence nobody counts runs its apps on, until somebody does or that is unknown', async (t) => {
@@ -126,13 +130,18 @@ test('a host whose silence nobody counts runs its apps on, until somebody does o
 
 test('reports for unknown names are shared, and come half a second apart', async (t) => {
   const { membership, reports } = member(t);
-  await membership.join();
-  await Promise.all(Array.from({ length: 100 }, () => membership.reportNow()));
-  assert.equal(reports.length, 2);
   const from = performance.now();
+  await membership.join();
+  /** Asserts that there are `count` reports, and at most those that nobody asked for. */
+  const assertShared = (count: number) => {
+    const unasked = Math.floor((performance.now() - from) / REPORT_EVERY_MS);
+    assert.ok(reports.length >= count && reports.length <= count + unasked, `${reports.length} reports`);
+  };
   await Promise.all(Array.from({ length: 100 }, () => membership.reportNow()));
-  assert.equal(reports.length, 3);
-  assert.ok(performance.now() - from > 300);
+  assertShared(2);
+  await Promise.all(Array.from({ length: 100 }, () => membership.reportNow()));
+  assertShared(3);
+  assert.ok(performance.now() - from > 450);
 });
 
 test('a host is ready for requests between its start and its end, unless it is cut off', async (t) => {
