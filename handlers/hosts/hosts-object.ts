@@ -6,6 +6,7 @@ import {
   drainHost,
   type HostRow,
   listHosts,
+  movableApps,
   moveDeletions,
   silenceHost,
   writeHost,
@@ -69,7 +70,8 @@ export class HostsObject extends DurableObject<HostsBindings> {
 
   /**
    * Takes the report of a host. When the host is shutting down, resolves after its apps have moved.
-   * @returns all hosts; `host_incompatible` when the host's version cannot work with another host
+   * @returns all hosts; `host_incompatible` when the host's version cannot work with another host; `host_unavailable` for a
+   *   host that is shutting down, when its apps cannot move yet because no other host has reported to this object
    */
   report(report: HostReport): Promise<Outcome<KnownHost[]>> {
     return outcomeOf(async () => {
@@ -87,7 +89,10 @@ export class HostsObject extends DurableObject<HostsBindings> {
       await within(WRITE_MS, this.#judge(rows));
       this.#hurry(rows, report.awaited);
       for (const id of rows.keys()) if (this.#mustMove(rows, id)) this.#moveAway(rows, id);
-      if (report.leaves) await this.#moveAway(rows, report.id);
+      if (report.leaves) {
+        await this.#moveAway(rows, report.id);
+        await this.#requireMoved(rows, report.id);
+      }
       return [...rows.values()].map((each) => this.#shown(each));
     });
   }
@@ -268,6 +273,17 @@ export class HostsObject extends DurableObject<HostsBindings> {
     this.#moving.set(id, run);
     this.ctx.waitUntil(run);
     return run;
+  }
+
+  /**
+   * Checks that no apps stay only because this object has just been loaded, and no other host has reported to it since.
+   * @throws {Problem} `host_unavailable`
+   */
+  async #requireMoved(rows: Map<string, HostRow>, id: string): Promise<void> {
+    const others = [...rows.values()].filter((row) => this.#stateOf(row) === 'active');
+    if (others.length === 0 || others.some((row) => this.#heard.has(row.id))) return;
+    if ((await movableApps(this.env.DB, id, 1)).length > 0)
+      throw new Problem('host_unavailable', 'No other host has reported yet; try again in a moment.');
   }
 
   /** Counts a move as a report of a host that is shutting down, so that it is not taken for lost while its apps move. */

@@ -122,7 +122,7 @@ export class Membership {
     clearTimeout(this.#cutOff);
     if (!this.#hasJoined || this.#isLost) return;
     const moved = new AbortController();
-    const leaving = this.#last.then(() => this.#sendLeaving(deadlineMs));
+    const leaving = this.#last.then(() => this.#sayLeaving(deadlineMs));
     void this.#leaveOn(moved.signal);
     await leaving
       .then(
@@ -135,6 +135,19 @@ export class Membership {
           ),
       )
       .finally(() => moved.abort());
+  }
+
+  /** Reports that this host leaves until that is answered. @throws {Error} the last failure, when `deadlineMs` are over */
+  async #sayLeaving(deadlineMs: number): Promise<HostReportAnswer> {
+    const endsAt = performance.now() + deadlineMs;
+    for (;;) {
+      try {
+        return await this.#sendLeaving(Math.max(1, Math.ceil(endsAt - performance.now())));
+      } catch (error) {
+        if (isRefusal(error) || performance.now() + REPORT_EVERY_MS >= endsAt) throw error;
+        await sleep(REPORT_EVERY_MS);
+      }
+    }
   }
 
   #sendLeaving(deadlineMs: number): Promise<HostReportAnswer> {

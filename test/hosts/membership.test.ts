@@ -191,3 +191,21 @@ test('a host reports on while its apps move away, so that it is not lost before 
   await membership.reportNow();
   assert.equal(leaving(), last);
 });
+
+test('a host that leaves says so again until the control plane answers, or its time is over', async (t) => {
+  const { membership, reports, control, homes } = member(t);
+  await membership.join();
+  let left = 0;
+  control.answer = async () => {
+    if (++left === 1) throw new Error('the control plane has just been lost');
+    return { ...ANSWER, revision: 8 };
+  };
+  await membership.leave(30_000);
+  assert.equal(homes.revision, 8);
+  assert.ok(reports.filter(({ leaves }) => leaves).length > 1);
+  const other = member(t);
+  await other.membership.join();
+  other.control.answer = () => Promise.reject(new Error('no answer'));
+  await other.membership.leave(1_000);
+  assert.equal(other.homes.revision, 7);
+});

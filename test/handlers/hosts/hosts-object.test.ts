@@ -213,6 +213,25 @@ test('a host that leaves gets its answer after its apps have moved; without anot
   assert.deepEqual(await report('a'), { a: 'active', b: 'active' });
 });
 
+test('an object that was just loaded refuses a host that leaves, until another host that takes apps has reported', async () => {
+  await report('a');
+  await report('b');
+  addApp('one', 'a');
+  hosts = start();
+  const leave = () => hosts.report(reportOf('a', { leaves: true }));
+  const refused = await leave();
+  assert.ok(!refused.ok && refused.code === 'host_unavailable', JSON.stringify(refused));
+  assert.deepEqual(moves, []);
+  await report('b');
+  assert.equal((await leave()).ok, true);
+  assert.deepEqual(homes(), { one: 'b' });
+  hosts = start();
+  assert.equal((await leave()).ok, true, 'no app has to move');
+  await hosts.drain('b', true);
+  addApp('two', 'a');
+  assert.equal((await leave()).ok, true, 'the other host takes no apps');
+});
+
 test('a host that leaves is not lost while its apps move, however long that takes', async () => {
   await report('a');
   await report('b');
