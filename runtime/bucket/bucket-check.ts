@@ -9,12 +9,16 @@ import type { UnusableStore } from './probe.ts';
 const CLOCK_WARNING_MS = 1_000;
 /** Difference above which Cellar reports a problem, in ms: from 2 s on, workerd's cluster ends a process. */
 const CLOCK_PROBLEM_MS = 2_000;
+/** Pause before a clock that differs is measured again, in ms. */
+const CLOCK_EVERY_MS = 30_000;
 
 export class BucketCheck {
   readonly #place: S3Place;
   readonly #claim: () => Promise<void>;
   readonly #onPassed: () => void;
+  readonly #clockEveryMs: number;
   readonly #closing = new AbortController();
+  /** Why the bucket cannot be used; null without a known problem. */
   #problem: string | null = null;
   #isPassed = false;
   #clockMs: number | null = null;
@@ -22,16 +26,23 @@ export class BucketCheck {
   /**
    * @param claim claims the bucket for this Cellar
    * @param onPassed called when a bucket that could not be used at the start passes its checks
+   * @param clockEveryMs pause before a clock that differs is measured again
    */
-  constructor(place: S3Place, claim: () => Promise<void>, onPassed: () => void = () => {}) {
+  constructor(
+    place: S3Place,
+    claim: () => Promise<void>,
+    onPassed: () => void = () => {},
+    clockEveryMs = CLOCK_EVERY_MS,
+  ) {
     this.#place = place;
     this.#claim = claim;
     this.#onPassed = onPassed;
+    this.#clockEveryMs = clockEveryMs;
   }
 
   /** Why the bucket cannot be used, or that its clock differs too much; null without a known problem. */
   get problem(): string | null {
-    return this.#problem;
+    return this.#problem ?? this.#clockProblem;
   }
 
   /**
@@ -89,16 +100,37 @@ export class BucketCheck {
     const { clockMs } = await probe(this.#place);
     await this.#claim();
     this.#isPassed = true;
+    this.#problem = null;
     this.#clockMs = clockMs;
-    const difference = Math.abs(clockMs);
-    const isProblem = difference > CLOCK_PROBLEM_MS;
-    this.#problem = isProblem
-      ? `this machine's clock and the bucket's differ by ${(difference / 1000).toFixed(1)} s, and at most 2 s are allowed: synchronise this machine's clock (NTP)`
-      : null;
-    if (isProblem) log('error', this.#problem!);
-    else if (difference > CLOCK_WARNING_MS)
+    if (this.#clockProblem !== null) log('error', this.#clockProblem);
+    else if (this.#clockDiffers)
       log('warn', "synchronise this machine's clock (NTP): it differs from the bucket's by over 1 s", {
         difference_ms: Math.round(clockMs),
       });
+    void this.#followClock();
+  }
+
+  get #clockDiffers(): boolean {
+    return Math.abs(this.#clockMs ?? 0) > CLOCK_WARNING_MS;
+  }
+
+  get #clockProblem(): string | null {
+    const difference = Math.abs(this.#clockMs ?? 0);
+    return difference > CLOCK_PROBLEM_MS
+      ? `this machine's clock and the bucket's differ by ${(difference / 1000).toFixed(1)} s, and at most 2 s are allowed: synchronise this machine's clock (NTP)`
+      : null;
+  }
+
+  /** Measures a clock that differs again until it does not. Never rejects. */
+  async #followClock(): Promise<void> {
+    if (!this.#clockDiffers) return;
+    const { signal } = this.#closing;
+    const { measureClock } = await import('./probe.ts');
+    while (this.#clockDiffers) {
+      await sleep(this.#clockEveryMs, undefined, { signal, ref: false }).catch(() => {});
+      if (signal.aborted) return;
+      this.#clockMs = await measureClock(this.#place).catch(() => this.#clockMs);
+    }
+    log('info', "this machine's clock agrees with the bucket's again");
   }
 }

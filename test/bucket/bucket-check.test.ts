@@ -51,6 +51,26 @@ test('a clock that differs by over 2 s is a problem, and the message says what t
   assert.match(check.problem!, /differ by [23]\.\d s, and at most 2 s are allowed: synchronise/);
 });
 
+test('a clock that was wrong at the start is measured again, until it is right', async () => {
+  await using store = await new MemoryStore().start();
+  store.faults = { clockMs: -3_000 };
+  const check = new BucketCheck(
+    store.place(),
+    async () => {},
+    () => {},
+    10,
+  );
+  await check.start();
+  const before = store.asked.length;
+  store.faults = { hangs: true };
+  await eventually(() => store.asked.length > before + 1, 'it is measured twice');
+  assert.match(check.problem!, /synchronise/, 'a missing answer proves nothing');
+  store.faults = {};
+  await eventually(() => check.problem === null, 'the clock is right');
+  assert.ok(Math.abs(check.clockMs!) < 1_000);
+  check.close();
+});
+
 test('a store that takes one write of a name in a second passes', async () => {
   await using store = await new MemoryStore().start();
   store.faults = { refusesQuickWrites: true };
