@@ -1,6 +1,7 @@
 // A typed client of Cellar's API, for programs. Uses JSON-RPC for operations that return bytes and for parameters that a
 // URL's path cannot carry, and REST for all others.
 
+import type * as z from 'zod';
 import { errorCodes, type ProblemBody } from '../handlers/contract/errors.ts';
 import { clientTimeoutMs } from '../handlers/contract/host/deadlines.ts';
 import {
@@ -96,7 +97,7 @@ export class CellarClient {
     const text = await response.text();
     return read(response, text, () => {
       const body: unknown = JSON.parse(text);
-      return operation.output.parse(request.path === RPC ? resultOf(body) : body) as Result<Name>;
+      return outputOf<Name>(operation, request.path === RPC ? resultOf(body) : body);
     });
   }
 
@@ -135,7 +136,7 @@ export class CellarClient {
             const { count } = sent as { count: number };
             return { reset: true, reason: `${count} events came faster than they were read` };
           }
-          return { reset: false, id: id ?? null, data: operation.output.parse(sent) as Result<Name> };
+          return { reset: false, id: id ?? null, data: outputOf<Name>(operation, sent) };
         });
       }
     }
@@ -197,6 +198,19 @@ function resultOf(body: unknown): unknown {
   const { error, result } = body as { error?: { data: ProblemBody }; result?: unknown };
   if (error !== undefined && error.data.code in errorCodes) throw new Refused(error.data);
   return result;
+}
+
+/** Returns a validated output. Fields that a newer Cellar added are no fault. @throws {z.ZodError} */
+function outputOf<Name extends OperationName>({ output }: Operation, body: unknown): Result<Name> {
+  const { data, error } = output.safeParse(body);
+  if (error !== undefined && !error.issues.every(isAddition)) throw error;
+  return (error === undefined ? data : body) as Result<Name>;
+}
+
+/** Whether an issue is only about unknown fields. */
+function isAddition(issue: z.core.$ZodIssue): boolean {
+  if (issue.code === 'invalid_union') return issue.errors.some((issues) => issues.every(isAddition));
+  return issue.code === 'unrecognized_keys';
 }
 
 function requestOf(operation: Operation, params: Record<string, unknown>): ApiRequest {

@@ -216,3 +216,25 @@ test('an answer from another server is distinguished from a refusal', async (t) 
     answers.shift();
   }
 });
+
+test('fields that a newer Cellar added are passed on, and other faults of an answer are not', async (t) => {
+  let answer: unknown;
+  const server = createServer((_, response) => response.end(JSON.stringify(answer))).listen(0, '127.0.0.1');
+  t.after(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const newer = new CellarClient({ url: `http://127.0.0.1:${port}`, token: TOKEN });
+  const { id } = await client.call('apps.create', { slug: 'newer' });
+  const app = { ...(await client.call('apps.get', { id })), added: { a: 1 } };
+  answer = app;
+  assert.deepEqual(await newer.call('apps.get', { id }), app);
+  answer = { items: [app], next_cursor: null, also_added: true };
+  assert.deepEqual(await newer.call('apps.list', {}), answer);
+  answer = { items: [{ ...app, slug: 1 }], next_cursor: null };
+  await assert.rejects(newer.call('apps.list', {}), UnexpectedAnswer);
+  const write = { id, index: 'texts', call: 'upsert' } as const;
+  answer = { jsonrpc: '2.0', id: 1, result: { mutationId: 'a', added: true } };
+  assert.deepEqual(await newer.call('storage.vectorize.write', write), { mutationId: 'a', added: true });
+  answer = { jsonrpc: '2.0', id: 1, result: { mutationId: 1, added: true } };
+  await assert.rejects(newer.call('storage.vectorize.write', write), UnexpectedAnswer);
+});
