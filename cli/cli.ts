@@ -5,7 +5,7 @@ import { CellarClient } from '../client/index.ts';
 import { CLI_AGENT } from '../handlers/contract/people/audit.ts';
 import { type Command, type Input, optionsOf } from './command.ts';
 import { commands } from './commands.ts';
-import { exits, Stopped, stoppedBy } from './exit.ts';
+import { exits, Stopped, stoppedBy, typed } from './exit.ts';
 import { findLogin, type Login } from './login-file.ts';
 import { type Client, type Place, Session } from './session.ts';
 
@@ -136,9 +136,4 @@ async function confirm(place: Place, question: string, words: readonly string[])
     );
   const { askYes } = await import('./ask.ts');
   if (!(await askYes(question))) throw new Stopped('unconfirmed', 'Nothing was done.');
-}
-
-/** Quotes a word for the shell. */
-function typed(word: string): string {
-  return /^[\w./:@=,+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
 }

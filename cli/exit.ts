@@ -111,3 +111,8 @@ function exitOf(status: number): Exit {
   if (status === 409) return 'conflict';
   return status >= 500 || status === 429 ? 'unavailable' : 'usage';
 }
+
+/** Quotes a word for the shell, in a command to suggest. */
+export function typed(word: string): string {
+  return /^[\w./:@=,+-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

@@ -3,9 +3,17 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { App } from '../../handlers/contract/apps/apps.ts';
-import { Stopped } from '../exit.ts';
+import { Stopped, typed } from '../exit.ts';
 import { type Session, whole } from '../session.ts';
-import { type GitRun, isRepository, readGit, runGit, withKey } from './folder.ts';
+import {
+  configurationOf,
+  type GitRun,
+  isRepository,
+  linkedSlug,
+  readGit,
+  runGit,
+  withKey,
+} from './folder.ts';
 
 /** Name of the API keys that `keyed` creates and revokes. */
 const TEMPORARY_KEY = 'cellar deploy (temporary)';
@@ -45,8 +53,24 @@ export async function pushFolder(session: Session, app: App): Promise<string> {
   const sha = readGit(folder, 'rev-parse', '--verify', 'HEAD');
   if (sha === null)
     throw new Stopped('usage', 'The repository has no commit yet.', 'git add --all && git commit');
+  await requireRoot(session, app);
   await push(session, app, {}, 'HEAD');
   return sha;
+}
+
+/** Checks that a push deploys the folder of a session, and not another one of its repository. @throws {Stopped} */
+async function requireRoot(session: Session, app: App): Promise<void> {
+  const { folder } = session.place;
+  const path = readGit(folder, 'rev-parse', '--show-prefix')?.replace(/\/$/, '') ?? '';
+  // In a repository that is linked to the app, a folder without a configuration is a part of the app's sources.
+  if (path === '' || (linkedSlug(folder) === app.slug && configurationOf(folder) === null)) return;
+  const { root_directory } = await session.call('builds.get', { id: app.id });
+  if (root_directory === path) return;
+  throw new Stopped(
+    'usage',
+    `git pushes the whole repository, and the root directory of ${app.slug} is ${root_directory ?? 'not set'}. Set it to ${path}, or deploy this folder alone with --upload.`,
+    `cellar builds set --root-directory ${typed(path)} --app ${app.slug}`,
+  );
 }
 
 /** Pushes a folder without a repository: its files become a commit on top of the app's `main`. @returns the commit */

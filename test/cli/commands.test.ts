@@ -325,6 +325,34 @@ test('deploy goes live where pushes do not deploy, and with --ref deploys a tag 
     assert.equal((await deploy('--ref', 'main', other)).code, 2);
 });
 
+test('deploy in a folder of a repository deploys that folder, and never the root in its place', async () => {
+  const work = await cellar.checkout('hello');
+  const inner = join(work, 'apps', 'inner');
+  const sources = join(inner, 'src');
+  mkdirSync(sources, { recursive: true });
+  writeFileSync(join(sources, 'index.js'), 'export default { fetch: () => new Response("inner") };\n');
+  const config = { name: 'inner', main: 'src/index.js', compatibility_date: '2026-10-01' };
+  writeFileSync(join(inner, 'wrangler.json'), JSON.stringify(config));
+  await cellar.commit(work, 'inner');
+  await cellar.create('inner');
+  const refused = async (line: string, at: string, path: string) => {
+    const { code, said } = await cli(line, { in: at });
+    assert.equal(code, 2, said);
+    assert.ok(said.endsWith(`\nNext: cellar builds set --root-directory ${path} --app inner\n`), said);
+  };
+  await refused('deploy', inner, 'apps/inner');
+  await refused('deploy --app inner', sources, 'apps/inner/src');
+  assert.deepEqual((await json('deploys list', ['--app', 'inner'])).items, []);
+  await json('builds set', ['--root-directory', 'apps/inner', '--app', 'inner']);
+  const deployed = await cli('deploy', { in: inner });
+  assert.equal(deployed.code, 0, deployed.said);
+  assert.equal((await cellar.get('inner')).text, 'inner');
+  // The remote links the whole repository to the app, so any folder without a project of its own stands for it.
+  await cellar.git(work, 'remote', 'add', 'cellar', cellar.remote('inner'));
+  const linked = await cli('deploy', { in: sources });
+  assert.equal(linked.code, 0, linked.said);
+});
+
 test('deploy of a folder sends only new files, leaves private ones out, and refuses what leaves the folder', async () => {
   const work = join(cellar.directory, 'static');
   const dist = join(work, 'dist');
