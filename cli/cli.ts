@@ -1,4 +1,5 @@
 // Runs a command line: finds the command, runs it, prints its answer, and returns the exit code.
+import { addAbortSignal } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { CommanderError, Command as Parser, Option as ParserOption } from 'commander';
 import { CellarClient } from '../client/index.ts';
@@ -14,6 +15,7 @@ const ROOT = fileURLToPath(new URL('..', import.meta.url));
 /** Runs a command line with the streams and the environment of this process. @returns the exit code */
 export async function main(words: readonly string[]): Promise<number> {
   const interrupt = new AbortController();
+  const { signal } = interrupt;
   process.once('SIGINT', () => interrupt.abort());
   // A reader such as `head` may close the pipe early. That is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -27,8 +29,8 @@ export async function main(words: readonly string[]): Promise<number> {
     isTerminal: process.stdin.isTTY === true && process.stdout.isTTY === true,
     out: (text) => process.stdout.write(text),
     say: (text) => process.stderr.write(text),
-    input: async () => Buffer.concat(await process.stdin.toArray()).toString('utf8'),
-    signal: interrupt.signal,
+    input: async () => Buffer.concat(await addAbortSignal(signal, process.stdin).toArray()).toString('utf8'),
+    signal,
   });
 }
 

@@ -1,5 +1,6 @@
 // The context of a command. Everything outside the process is injected, so that tests can replace it.
 import type { CellarClient } from '../client/index.ts';
+import { clientTimeoutMs } from '../handlers/contract/host/deadlines.ts';
 import type { OperationName, Params, Result } from '../handlers/contract/index.ts';
 import { Stopped } from './exit.ts';
 import { linkedSlug, namedByProject } from './git/folder.ts';
@@ -66,8 +67,14 @@ export class Session {
     return this.#connect(login);
   }
 
-  call<Name extends OperationName>(name: Name, params: Params<Name>): Promise<Result<Name>> {
-    return this.client.call(name, params);
+  /** Runs an operation until SIGINT, or until it times out. @param client by default that of the login */
+  call<Name extends OperationName>(
+    name: Name,
+    params: Params<Name>,
+    client: Client = this.client,
+  ): Promise<Result<Name>> {
+    const signal = AbortSignal.any([this.place.signal, AbortSignal.timeout(clientTimeoutMs(name))]);
+    return client.call(name, params, { signal });
   }
 
   /**

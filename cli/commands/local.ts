@@ -27,9 +27,9 @@ export const localCommands: readonly Command[] = [
     run: async (session, input) => {
       const { url, token } = await askLogin(session, textOf(input, 'url'));
       const client = session.connect({ url, token, key: null });
-      const me = await client.call('accounts.me', {});
+      const me = await session.call('accounts.me', {}, client);
       const { place } = session;
-      const git = isKey(token) ? (gitBeside(url) ?? (await gitOfApps(client))) : null;
+      const git = isKey(token) ? (gitBeside(url) ?? (await gitOfApps(session, client))) : null;
       place.say(`Saved in ${keepLogin(place.env, { url, token, ...(git !== null && { git }) })}\n`);
       if (git !== null && installHelper(place, git)) place.say(`git uses this key for ${git}\n`);
       else if (!isKey(token)) place.say('git needs an API key: `cellar keys create` makes one\n');
@@ -79,8 +79,8 @@ export const localCommands: readonly Command[] = [
 ];
 
 /** Returns the origin of the git server, from the git URL of an app; null when there is no app. */
-async function gitOfApps(client: Client): Promise<string | null> {
-  const { items } = await client.call('apps.list', { limit: 1 });
+async function gitOfApps(session: Session, client: Client): Promise<string | null> {
+  const { items } = await session.call('apps.list', { limit: 1 }, client);
   return items[0] ? new URL(items[0].git_url).origin : null;
 }
 

@@ -143,6 +143,7 @@ async function keyed<Value>(
   try {
     return await run(withKey(env, app.git_url, made.key));
   } finally {
-    await session.call('keys.revoke', { id: made.id });
+    // Also after an interrupt, which ends the calls of the session.
+    await session.client.call('keys.revoke', { id: made.id });
   }
 }

@@ -1,0 +1,64 @@
+// An interrupt, such as Ctrl-C, ends a command line wherever it waits.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+const PROGRAM = fileURLToPath(new URL('../../cli/main.mjs', import.meta.url));
+/** More bytes than a pipe holds. */
+const MANY_BYTES = 8 * 2 ** 20;
+
+/** Starts a command line against a server that never answers. */
+async function start(t: TestContext, ...words: string[]) {
+  const server = createServer(() => {}).listen(0, '127.0.0.1');
+  t.after(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  await once(server, 'listening');
+  const home = temporaryDirectory(t);
+  const child = spawn(process.execPath, [PROGRAM, ...words], {
+    cwd: home,
+    env: {
+      ...COMPILE_CACHE_ENV,
+      PATH: process.env.PATH,
+      HOME: home,
+      CELLAR_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      CELLAR_TOKEN: 'x',
+    },
+  });
+  t.after(() => child.kill('SIGKILL'));
+  return { child, server };
+}
+
+/** Interrupts a command line. @returns its exit code and what it printed, after its end */
+async function interrupt({ child }: Awaited<ReturnType<typeof start>>) {
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr])
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      printed += text;
+    });
+  child.kill('SIGINT');
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code, printed };
+}
+
+test('an interrupt ends a command line that waits for the API', async (t) => {
+  const started = await start(t, 'list');
+  await once(started.server, 'request');
+  assert.deepEqual(await interrupt(started), { code: 1, printed: '' });
+});
+
+test('an interrupt ends a command line that reads standard input', async (t) => {
+  const started = await start(t, 'call', 'apps.list', '-');
+  const { stdin } = started.child;
+  stdin.on('error', () => {});
+  // Once all bytes have left, the program has read the first ones.
+  await new Promise((resolve) => stdin.write(' '.repeat(MANY_BYTES), resolve));
+  assert.deepEqual(await interrupt(started), { code: 1, printed: '' });
+});
