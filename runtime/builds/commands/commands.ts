@@ -1,5 +1,5 @@
 // Runs the project's commands in a deploy: install, build, and the release command.
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { BuildCommand } from '../../../bundler/project/build-command.ts';
@@ -7,6 +7,7 @@ import { insidePath } from '../../../bundler/project/path-containment.ts';
 import type { Plan } from '../../../bundler/project/plan.ts';
 import { cutText } from '../../../handlers/contract/text.ts';
 import { changeOwner } from '../../isolation/rights.ts';
+import type { User } from '../../isolation/users.ts';
 import { reason } from '../../log.ts';
 import { endProcesses } from '../../processes/orphaned-processes.ts';
 import { findProgram } from '../../processes/programs.ts';
@@ -156,17 +157,22 @@ function adapterCommand(words: string[], { folder }: Plan): ProjectCommand {
  * @param calls the command that each program runs, by the program's name; the program's arguments follow
  * @returns the programs' directory
  */
-function makePrograms(scratch: string, calls: Record<string, string[]>): string {
+function makePrograms(scratch: string, user: User | null, calls: Record<string, string[]>): string {
   const directory = join(scratch, 'programs');
   mkdirSync(directory, { recursive: true });
-  // The build's user runs these programs.
-  chmodSync(directory, 0o755);
+  openTo(user, directory);
   for (const [name, call] of Object.entries(calls)) {
     const path = join(directory, name);
     writeFileSync(path, `#!/bin/sh\nexec ${call.map(quote).join(' ')} "$@"\n`);
-    chmodSync(path, 0o755);
+    openTo(user, path);
   }
   return directory;
+}
+
+/** Lets the build's user read and run a file or directory of the host, but not change it. Others have no rights on it. */
+function openTo(user: User | null, path: string): void {
+  chmodSync(path, 0o750);
+  if (user !== null) chownSync(path, process.getuid!(), user.gid);
 }
 
 interface ProjectCommand {
@@ -213,7 +219,7 @@ export async function runInProject(
   const folders = [...new Set([plan.folder, plan.installFolder, ''])];
   const programs = folders.map((folder) => join(project, folder, 'node_modules', '.bin'));
   const manager = plan.hasDependencies ? packageManager(plan, directories.cache) : null;
-  const called = makePrograms(scratch, managerPrograms(manager, directories.cache));
+  const called = makePrograms(scratch, user, managerPrograms(manager, directories.cache));
   const path = [...programs, environment.PATH, called].join(':');
   const size = sizeLimits(scratch, directories.cache, limits);
   if (user) await changeOwner(Object.values(directories), user, limits.stepTimeoutMs);

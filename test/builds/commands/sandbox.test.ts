@@ -128,6 +128,22 @@ test('an app keeps its user between builds and finds its cached files', NEEDS_US
   assert.deepEqual(await said(), ['cached', user]);
 });
 
+test('only the user of a build reads the programs that Cellar makes for it', NEEDS_USERS, async () => {
+  await cellar.create('called');
+  const { lines, stderr } = await buildWith(
+    'called',
+    `
+    import { statSync } from 'node:fs';
+    import { join } from 'node:path';
+    const made = process.env.PATH.split(':').at(-1);
+    for (const path of [made, join(made, 'pnpx')]) {
+      const { mode, gid } = statSync(path);
+      console.log((mode & 0o777).toString(8), gid === process.getgid());
+    }`,
+  );
+  assert.equal(lines.filter((line) => line === '750 true').length, 2, stderr);
+});
+
 test('no process of a build outlives its step, in any session or directory', NEEDS_USERS, async () => {
   await cellar.create('daemon');
   const script = `
