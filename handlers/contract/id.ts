@@ -2,6 +2,8 @@
 
 /** The digits of ids, in order of their values. */
 export const ID_DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
+/** Matches ids. Their time makes the first character a digit until the year 2318, so that few slugs look like ids. */
+export const idPattern = /^\d[0-9a-hjkmnp-tv-z]{15}$/;
 /** Length of an id in hexadecimal digits: 16 digits of 5 bits. */
 const HEX_DIGITS = 20;
 const FILLER = '0000000000';

@@ -31,7 +31,8 @@ export async function run(context: Context, operation: Operation, given: object)
     if (text.length <= AGENT_ANSWER_CHARACTERS) return { text, hint: hintOf(answer) };
     // Runs a read again with a smaller page, rather than truncate. An operation that changes something is not run again.
     const limit = Number(input.limit);
-    if (operation.method !== 'GET' || !(limit > 1)) return cut(answer);
+    if (operation.method !== 'GET' || !(limit > 1))
+      return 'hours' in operation.input.shape ? newest(answer) : cut(answer);
     input.limit = Math.ceil(limit / 4);
   }
 }
@@ -56,6 +57,21 @@ function hintOf(answer: unknown): string | null {
   return typeof cursor === 'string'
     ? `There is more: ask again with cursor ${JSON.stringify(cursor)}.`
     : null;
+}
+
+/** Leaves out the oldest items of a range of time, which come first. */
+function newest(answer: unknown): Shown {
+  const { items, ...rest } = answer as { items: { at: string }[] };
+  const kept = [...items];
+  let text = JSON.stringify(answer);
+  while (text.length > AGENT_ANSWER_CHARACTERS && kept.length > 1) {
+    kept.splice(0, Math.ceil(kept.length / 10));
+    text = JSON.stringify({ ...rest, items: kept });
+  }
+  return {
+    text,
+    hint: `Only items from ${kept[0]!.at} on are shown. Ask for fewer hours to get shorter steps.`,
+  };
 }
 
 function cut(answer: unknown): Shown {

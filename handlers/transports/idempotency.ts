@@ -1,5 +1,13 @@
 // `Idempotency-Key`: a repeated request gets the first answer.
-import { freeKey, type HeldKey, keepAnswer, renewKey, takeKey } from '../../sqlite/control/idempotency.ts';
+import {
+  findAnswer,
+  freeKey,
+  type HeldKey,
+  type KeptAnswer,
+  keepAnswer,
+  renewKey,
+  takeKey,
+} from '../../sqlite/control/idempotency.ts';
 import { callerOf } from '../access.ts';
 import type { Context } from '../context.ts';
 import { type ErrorCode, errorCodes, type ProblemBody } from '../contract/errors.ts';
@@ -31,8 +39,9 @@ export function idempotencyKey(headers: Headers): string | null {
 
 /**
  * Runs an operation once for each key of a caller, to its end even if the client disconnects. A repeated request gets the
- * stored answer, also if it is an error. The operation runs again only if it failed unexpectedly or with a 5xx, and changed
- * nothing.
+ * stored answer, also if it is an error. The operation runs again only if it failed unexpectedly, with a 5xx or with 429,
+ * and changed nothing.
+ * @param input the validated input, with an app as the caller names it: after a deletion its slug is nobody's
  * @throws {Problem} the operation's, also for a repeat; `idempotency_mismatch`; `idempotency_in_progress`
  */
 export async function once(
@@ -43,16 +52,42 @@ export async function once(
   run: (context: Context) => Promise<Answered>,
 ): Promise<Answered> {
   const held = { caller: callerOf(context.actor), key, holder: crypto.randomUUID() };
-  // Hashed with the token, so that a reader of the table cannot find a secret input by trying values.
-  const inputHash = await hashOf(`${context.env.RUNNER_TOKEN}\n${canonical(input)}`);
-  const request = { operation: operation.name, inputHash };
+  const request = await requestOf(context, operation, input);
   const known = await takeKey(context.db, held, request, Date.now());
   if (known === null) {
     const running = runHeld(context, held, operation, run);
     context.waitUntil(running.catch(() => {}));
     return running;
   }
-  if (known.operation !== operation.name || known.input_hash !== request.inputHash)
+  return answerOf(known, request);
+}
+
+/**
+ * Returns the stored answer to a repeated request; null for a request that is not a repeat.
+ * @throws {Problem} as `once`, for a repeat
+ */
+export async function repeated(
+  context: Context,
+  operation: Operation,
+  key: string,
+  input: unknown,
+): Promise<Answered | null> {
+  const known = await findAnswer(context.db, { caller: callerOf(context.actor), key }, Date.now());
+  return known && answerOf(known, await requestOf(context, operation, input));
+}
+
+interface Request {
+  operation: string;
+  inputHash: string;
+}
+
+async function requestOf({ env }: Context, { name }: Operation, input: unknown): Promise<Request> {
+  // Hashed with the token, so that a reader of the table cannot find a secret input by trying values.
+  return { operation: name, inputHash: await hashOf(`${env.RUNNER_TOKEN}\n${canonical(input)}`) };
+}
+
+function answerOf(known: KeptAnswer, { operation, inputHash }: Request): Answered {
+  if (known.operation !== operation || known.input_hash !== inputHash)
     throw new Problem('idempotency_mismatch');
   if (known.answer === null) throw new Problem('idempotency_in_progress');
   return replay(JSON.parse(known.answer) as Kept);
@@ -90,7 +125,8 @@ function keptOf(error: unknown, mayHaveChanged: boolean): Kept | null {
   if (!(error instanceof Problem))
     return mayHaveChanged ? { code: 'internal_error', detail: errorCodes.internal_error.meaning } : null;
   const { code, message, errors, status, changed } = error;
-  return status >= 500 && !changed ? null : { code, detail: message, ...(errors && { errors }) };
+  const mayRetry = status >= 500 || status === 429;
+  return mayRetry && !changed ? null : { code, detail: message, ...(errors && { errors }) };
 }
 
 function replay(kept: Kept): Answered {

@@ -4,16 +4,15 @@ import { findAppBySlug } from '../../sqlite/control/apps/apps.ts';
 import { authorize } from '../access.ts';
 import { audited, isAudited, record, targetOf } from '../audit.ts';
 import type { Context } from '../context.ts';
+import { idPattern } from '../contract/id.ts';
 import { isOfApp, type Operation } from '../contract/operation.ts';
 import { Problem } from '../problem.ts';
 import { requireApp } from '../services/apps/apps.ts';
 import { services, servicesOfHost } from '../services/index.ts';
 import { Replaced, type Transport } from '../services/types.ts';
-import { type Answered, once } from './idempotency.ts';
+import { type Answered, once, repeated } from './idempotency.ts';
 import { validate } from './validate.ts';
 import { whileAllowed } from './while-allowed.ts';
-
-const ID = /^[0-9a-z]{16}$/;
 
 type Run = (context: Context, input: unknown, transport: Transport) => Promise<unknown>;
 
@@ -31,7 +30,21 @@ export async function invoke(
   input: unknown,
   from: { transport: Transport; key: string | null },
 ): Promise<Answered> {
-  const { checked, requireApp } = await admit(context, operation, operation.input, input);
+  const key = operation.method === 'GET' ? null : from.key;
+  let admitted: Admitted<typeof operation.input>;
+  try {
+    admitted = await admit(context, operation, operation.input, input);
+  } catch (error) {
+    // A repeated deletion finds no app.
+    const isGone = error instanceof Problem && error.code === 'app_not_found';
+    const kept =
+      isGone && key !== null
+        ? await repeated(context, operation, key, validate(operation.input, input))
+        : null;
+    if (kept === null) throw error;
+    return kept;
+  }
+  const { checked, valid, requireApp } = admitted;
   const implementation = implementations[operation.name]!;
   const run = async (watched: Context): Promise<Answered> => {
     const work = async () => {
@@ -53,25 +66,34 @@ export async function invoke(
       ? { status: 200, output: output.output }
       : { status: operation.status, output };
   };
-  if (from.key === null || operation.method === 'GET') return run(context);
-  return once(context, operation, from.key, checked, run);
+  return key === null ? run(context) : once(context, operation, key, valid, run);
 }
 
-/**
- * Validates an input, replaces an app's slug in it by the id, and authorizes the caller.
- * @returns the input, and a function that checks that the app exists. The check queries D1 only if the app was not found
- * before
- */
+/** An input that the caller may use. */
+interface Admitted<Schema extends z.ZodObject> {
+  /** As the caller gave it. */
+  valid: z.output<Schema>;
+  /** With the app's id in place of its slug. */
+  checked: z.output<Schema>;
+  /** Checks that the app exists. Queries D1 only if the app was not found before. @throws {Problem} `app_not_found` */
+  requireApp: () => Promise<unknown>;
+}
+
+/** Validates an input, replaces an app's slug in it by the id, and authorizes the caller. */
 export async function admit<Schema extends z.ZodObject>(
   context: Context,
   operation: Operation,
   schema: Schema,
   input: unknown,
-): Promise<{ checked: z.output<Schema>; requireApp: () => Promise<unknown> }> {
+): Promise<Admitted<Schema>> {
   const valid = validate(schema, input);
   const checked = isOfApp(operation) ? await withAppId(context, valid) : valid;
   const isFound = (await authorized(context, operation, checked)) || checked !== valid;
-  return { checked, requireApp: async () => isFound || requireApp(context, (checked as { id: string }).id) };
+  return {
+    checked,
+    valid,
+    requireApp: async () => isFound || requireApp(context, (checked as { id: string }).id),
+  };
 }
 
 /** Like `authorize`, but also writes refused changes to the audit log. */
@@ -88,7 +110,7 @@ async function authorized(context: Context, operation: Operation, input: object)
 /** Replaces an app's slug by its id. A slug in the format of an id is taken as an id. */
 async function withAppId<Input extends object>({ reads }: Context, input: Input): Promise<Input> {
   const { id } = input as { id?: unknown };
-  if (typeof id !== 'string' || ID.test(id)) return input;
+  if (typeof id !== 'string' || idPattern.test(id)) return input;
   const app = await findAppBySlug(reads, id);
   if (app === null) throw new Problem('app_not_found', `There is no app ${id}.`);
   return { ...input, id: app.id };

@@ -47,6 +47,20 @@ export async function takeKey(
   return taken!.results.length > 0 ? null : found!.results[0]!;
 }
 
+/** Returns the row of a key; null without one. @param now ms since 1970 */
+export function findAnswer(
+  db: D1Database,
+  { caller, key }: Pick<HeldKey, 'caller' | 'key'>,
+  now: number,
+): Promise<KeptAnswer | null> {
+  return db
+    .prepare(
+      'SELECT operation, input_hash, answer FROM kept_answers WHERE caller = ? AND key = ? AND expires_at >= ?',
+    )
+    .bind(caller, key, iso(now))
+    .first<KeptAnswer>();
+}
+
 /** Renews the lease of a running request. Call it more often than once a minute. */
 export async function renewKey(db: D1Database, { caller, key, holder }: HeldKey, now: number): Promise<void> {
   await db

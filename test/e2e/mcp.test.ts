@@ -197,6 +197,17 @@ test('an answer that is too long becomes a shorter page or is cut, and says how 
   await client.close();
 });
 
+test('figures that are too long lose their oldest steps', async () => {
+  const client = await agent('auto');
+  await cellar.create('measured');
+  const { texts: parts } = await texts(client, 'metrics_get', { id: 'measured' });
+  const { items, step_s } = JSON.parse(parts[0]!);
+  assert.ok(items.length > 0 && parts[0]!.length <= AGENT_ANSWER_CHARACTERS);
+  assert.ok(Date.now() - Date.parse(items.at(-1).at) < 10 * step_s * 1_000, JSON.stringify(items.at(-1)));
+  assert.match(parts[1]!, /from .* on/);
+  await client.close();
+});
+
 test('a read-only agent has only tools that read; a wrong token, host or origin is refused', async () => {
   const reader = await agent('auto', cellar.token, '?read_only=true');
   const { tools } = await reader.listTools();

@@ -1,5 +1,6 @@
 import * as z from 'zod';
 import { id, listOf, nothing, page, reference, time } from '../fields.ts';
+import { idPattern } from '../id.ts';
 import { operation } from '../operation.ts';
 import { deployStatus } from './deploys.ts';
 import {
@@ -16,7 +17,8 @@ export const slug = z
   .string()
   .regex(slugPattern, SLUG_RULE)
   .regex(singleHyphens, SINGLE_HYPHENS_RULE)
-  .refine((value) => !reservedSlugs.includes(value) && !isDispatched(value), { error: 'is reserved' });
+  .refine((value) => !reservedSlugs.includes(value) && !isDispatched(value), { error: 'is reserved' })
+  .refine((value) => !idPattern.test(value), { error: 'must not look like the id of an app' });
 
 export const desiredState = z.enum(['running', 'stopped']);
 

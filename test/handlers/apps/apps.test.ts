@@ -188,6 +188,15 @@ test('apps are listed newest first even when the clock goes back', async () => {
   assert.deepEqual([newest, second], ['after-it', 'from-the-future']);
 });
 
+test('an app whose slug is as long as an id is found by it; a slug in the format of an id is refused', async () => {
+  for (const slug of ['marketingwebsite', 'customerportal12']) {
+    const { id } = await control.create(slug);
+    assert.equal((await control.api('GET', `/v1/apps/${slug}`)).body.id, id);
+  }
+  const { body } = await control.api('POST', '/v1/apps', { slug: '2026c0nference16' });
+  assert.equal(body.errors[0].path, 'slug');
+});
+
 test('a taken slug is refused with 409, and an unknown owner with 404', async () => {
   await control.create('taken');
   const taken = await control.api('POST', '/v1/apps', { slug: 'taken' });

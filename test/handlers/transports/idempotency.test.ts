@@ -212,3 +212,29 @@ test('an internal error that changed nothing may be retried; one that may have c
     [500, 500],
   );
 });
+
+test('a repeated deletion or rename gets the first answer, by id and by slug, also with an API key', async () => {
+  const { items } = await control.call('accounts.list', {});
+  const { key: owner } = await control.call('keys.create', { account: items[0].id });
+  const asOwner = { authorization: `Bearer ${owner}` };
+  const { body } = await control.api('POST', '/v1/apps', { slug: 'by-id' }, asOwner);
+  const twice = async (method: string, path: string, given?: object, headers = {}) => {
+    const send = () => control.api(method, path, given, { ...headers, ...key(`again-${path}`) });
+    return [(await send()).status, (await send()).status];
+  };
+  assert.deepEqual(await twice('DELETE', `/v1/apps/${body.id}`, undefined, asOwner), [204, 204]);
+  await control.create('by-slug');
+  assert.deepEqual(await twice('POST', '/v1/apps/by-slug/rename', { slug: 'renamed' }), [200, 200]);
+  assert.deepEqual(await twice('DELETE', '/v1/apps/renamed'), [204, 204]);
+  assert.equal((await control.api('DELETE', '/v1/apps/renamed', undefined, key('unused'))).status, 404);
+});
+
+test('a request that came too early may be retried with its key', async () => {
+  const { id } = await control.create('eager');
+  const call = { jsonrpc: '2.0', id: 1, method: 'alerts.test', params: { id, alert_id: 'a'.repeat(16) } };
+  const early = async () => (await control.rpc(call, key('early'))).body.error.data.code;
+  control.host.failing = 429;
+  assert.equal(await early(), 'rate_limited');
+  control.host.failing = null;
+  assert.notEqual(await early(), 'rate_limited');
+});

@@ -117,7 +117,7 @@ export class TestHost {
         : HOST_CALL_BYTES;
     this.sent.push({ method: request.method!, path, headers: request.headers, body });
     if (this.failing !== null) {
-      response.writeHead(this.failing).end();
+      response.writeHead(this.failing).end(this.failing === 429 ? '{"code":"rate_limited"}' : undefined);
       return;
     }
     if (Buffer.byteLength(body) > limit) {
