@@ -2,11 +2,9 @@
 // Mostly waits.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { layout } from '../../runtime/disk/data-directory.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { written } from '../support/e2e/written.ts';
 import { cells, controlPlane, eventually } from '../support/processes.ts';
 
 const IDLE_S = 1;
@@ -63,15 +61,6 @@ new_sqlite_classes = ["Clock"]
 /** Files that turn a sample into a `Clock`. */
 const clock = { 'index.js': CLOCK, 'wrangler.toml': CONFIG };
 const gone = (id: string) => eventually(() => cells(id).length === 0, `the process of ${id} goes`);
-/** Waits until an object of an app is written after a time. Its process may be gone again before a busy machine looks. */
-const written = (id: string, after: number) => {
-  const data = layout(cellar.data).data(id);
-  const isLater = (name: string) => name.endsWith('.sqlite') && statSync(join(data, name)).mtimeMs > after;
-  return eventually(
-    () => readdirSync(data, { recursive: true }).map(String).some(isLater),
-    'the alarm writes',
-  );
-};
 
 test('the process of an idle app ends, its status stays running, and it answers without the control plane', async () => {
   const id = await cellar.deploy('quiet', 'hello');
@@ -129,7 +118,7 @@ test('an alarm of a hibernating app runs in time, and the process ends again', a
   const id = await cellar.deploy('clock', 'hello', clock);
   const at = Number((await cellar.get('clock', `/set?${AHEAD_MS}`)).text);
   await gone(id);
-  await written(id, at);
+  await written(cellar, id, at);
   await gone(id);
   const ran = JSON.parse((await cellar.get('clock', '/ran')).text) as number[];
   assert.equal(ran.length, 1, 'it ran once');
@@ -143,7 +132,7 @@ test('an alarm of a sleeping app runs in time, and the status stays sleeping', a
   const { body } = await cellar.call('POST', `/v1/apps/${id}/sleep`);
   assert.equal(body.status, 'sleeping');
   await gone(id);
-  await written(id, at);
+  await written(cellar, id, at);
   await gone(id);
   const left = await read();
   assert.deepEqual([left.status, left.asleep_since], ['sleeping', body.asleep_since]);

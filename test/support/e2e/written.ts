@@ -1,0 +1,19 @@
+// Waits for what an app stores.
+import { readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { layout } from '../../../runtime/disk/data-directory.ts';
+import { eventually } from '../processes.ts';
+import type { Cellar } from './cellar.ts';
+
+/**
+ * Waits until an object of an app is written after a time. Its process may be gone again before a busy machine looks.
+ * @param after in ms, as `Date.now()`
+ */
+export function written(cellar: Cellar, id: string, after: number): Promise<void> {
+  const data = layout(cellar.data).data(id);
+  const isLater = (name: string) => name.endsWith('.sqlite') && statSync(join(data, name)).mtimeMs > after;
+  return eventually(
+    () => readdirSync(data, { recursive: true }).map(String).some(isLater),
+    `an object of ${id} is written`,
+  );
+}
