@@ -11,7 +11,7 @@ import { spec } from 'node:test/reporters';
 import { pathToFileURL } from 'node:url';
 import { type Failure, failedLines, type Skip, skippedLines } from './test/ending.ts';
 
-const TEST_DEADLINE_MS = 240_000;
+const TEST_DEADLINE_MS = 600_000;
 /** Concurrent test files. With those that wait, two keep two CPUs busy. With more, low-priority processes starve. */
 const AT_ONCE = 2;
 /** Concurrent test files that mostly wait, in addition to `AT_ONCE`. Such a file has a line that matches `WAITS`. */

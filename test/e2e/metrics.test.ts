@@ -20,6 +20,8 @@ const WORKER = `export default {
   },
 };
 `;
+/** A request of this duration or longer is slow, in ms. */
+const SLOW_MS = 1_000;
 /** Age of the metrics that a killed host may lose, in ms. */
 const LOST_MS = 2_000;
 
@@ -105,7 +107,14 @@ test('each request counts exactly once, through wakes, deploys, sleeps and resta
     const count = (name: 'requests' | 'errors') => items.reduce((sum, item) => sum + item[name], 0);
     assert.deepEqual([count('requests'), count('errors')], [expected.requests, expected.errors], what);
   }
-  assert.equal((await list(cellar, id, 'spans')).items.length, expected.errors);
+  const spans = (await list(cellar, id, 'spans', '&limit=200')).items as {
+    status: number;
+    duration_ms: number;
+  }[];
+  // On a busy machine other requests may be slow, and slow requests have spans too.
+  const failed = spans.filter(({ status }) => status >= 500);
+  assert.equal(failed.length, expected.errors);
+  assert.ok(spans.every((span) => failed.includes(span) || span.duration_ms >= SLOW_MS));
 });
 
 const cellar = new Cellar();
