@@ -35,7 +35,7 @@ async function ask(method: string, path: string, body?: FormData | string | null
     method,
     body: body ?? null,
     headers: { authorization: `Bearer ${token}` },
-    signal: AbortSignal.timeout(60_000),
+    signal: AbortSignal.timeout(240_000),
   });
   return { status: response.status, body: (await response.json()) as Envelope };
 }

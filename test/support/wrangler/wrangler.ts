@@ -11,7 +11,8 @@ import type { Cellar, Printed } from '../e2e/cellar.ts';
 const WRANGLER =
   process.env.CELLAR_TEST_WRANGLER ??
   fileURLToPath(new URL('../../../node_modules/.bin/wrangler', import.meta.url));
-const DEADLINE_MS = 60_000;
+/** Timeout of one run, in ms: on a busy machine, a start of Wrangler may take over a minute. */
+const DEADLINE_MS = 240_000;
 
 /** A project in a temporary folder. */
 export class Project {
