@@ -8,6 +8,10 @@ import { setImmediate } from 'node:timers/promises';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { cells, eventually } from '../support/processes.ts';
 
+/** Time after which a batch is written that is not full, in ms. */
+const BATCH_MS = 60_000;
+const KEY = /^events\/event_date=\d{4}-\d\d-\d\d\/hr=\d\d\/[0-9a-f-]{36}\.ndjson$/;
+
 const cellar = new Cellar();
 let app = '';
 before(async () => {
@@ -23,6 +27,7 @@ const written = async (): Promise<{ key: string; ids: number[] }[]> =>
   JSON.parse((await cellar.get('events', '/')).text);
 
 test('records become objects in R2, in order and once, after the app and the host were killed', async () => {
+  const began = Date.now();
   assert.equal(await send([{ id: 1 }, { id: 2 }]), 'sent');
   process.kill(cells(app)[0]!.pid, 'SIGKILL');
   await eventually(
@@ -31,23 +36,38 @@ test('records become objects in R2, in order and once, after the app and the hos
   );
   await cellar.stop('SIGKILL');
   await cellar.start();
-  assert.deepEqual(await written(), [], 'a small batch waits');
-  // A full batch is written at once.
-  for (let id = 4; id <= 12; id++) assert.equal(await send([{ id, text: 'x'.repeat(1_000_000) }]), 'sent');
+  const early = await written();
+  if (Date.now() - began < BATCH_MS) assert.deepEqual(early, [], 'a small batch waits');
   const count = async () => Number((await cellar.get('events', '/count')).text);
-  await eventually(async () => (await count()) > 0, 'the batch is written');
-  const [{ key, ids }] = (await written()) as [{ key: string; ids: number[] }];
-  assert.match(key, /^events\/event_date=\d{4}-\d\d-\d\d\/hr=\d\d\/[0-9a-f-]{36}\.ndjson$/);
-  assert.deepEqual(
-    ids,
-    ids.map((_, i) => i + 1),
-  );
-  assert.equal(ids.length, 11);
-  await eventually(async () => (await count()) === 2, 'the rest follows after a minute', 90_000);
-  const all = (await written()).flatMap((each) => each.ids).sort((a, b) => a - b);
+  // A full batch is written at once. On a busy machine a smaller one may be due first; then more records make a full one.
+  const isFull = ({ ids }: { ids: number[] }) => ids.filter((id) => id > 3).length >= 8;
+  let last = 3;
+  for (let round = 0; round < 5 && !(await written()).some(isFull); round++) {
+    const before = await count();
+    for (const end = last + 9; last < end; )
+      assert.equal(await send([{ id: ++last, text: 'x'.repeat(1_000_000) }]), 'sent');
+    await eventually(async () => (await count()) > before, 'a batch is written');
+  }
+  assert.ok((await written()).some(isFull), 'a full batch is written');
+  const ids = async () => (await written()).flatMap((each) => each.ids);
+  let seen = await count();
+  while ((await ids()).length < last) {
+    await eventually(async () => (await count()) > seen, 'the rest follows after a minute', 3 * BATCH_MS);
+    seen = await count();
+  }
+  const objects = await written();
+  for (const { key, ids } of objects) {
+    assert.match(key, KEY);
+    const [first = 0] = ids;
+    assert.deepEqual(
+      ids,
+      ids.map((_, at) => first + at),
+    );
+  }
+  const all = objects.flatMap((each) => each.ids).sort((a, b) => a - b);
   assert.deepEqual(
     all,
-    Array.from({ length: 12 }, (_, i) => i + 1),
+    Array.from({ length: last }, (_, i) => i + 1),
   );
 });
 
@@ -73,7 +93,8 @@ test('a process that is killed after R2 has an object, and before it knows, lose
     }
     const { pid } = cells(app)[0]!;
     const last = send(record(first + 8)).catch(() => 'the process was killed');
-    for (const end = Date.now() + 30_000; !hasWhole(); await setImmediate()) assert.ok(Date.now() < end);
+    for (const end = Date.now() + 2 * BATCH_MS; !hasWhole(); await setImmediate())
+      assert.ok(Date.now() < end);
     process.kill(pid, 'SIGSTOP');
     isInTime = noted() === before;
     await eventually(() => noted() !== before, 'R2 has the object');
@@ -91,7 +112,7 @@ test('a process that is killed after R2 has an object, and before it knows, lose
     return Array.isArray(all) ? all.flatMap((each) => each.ids.filter((id) => id >= 100)) : [];
   };
   const isWritten = (found: number[]) => sent.every((id) => found.includes(id));
-  await eventually(async () => isWritten(await found()), 'all is written', 90_000);
+  await eventually(async () => isWritten(await found()), 'all is written', 3 * BATCH_MS);
   const all = await found();
   assert.equal(new Set(all).size, all.length, 'no record twice');
   const others = all.filter((id) => !sent.includes(id));
@@ -116,6 +137,7 @@ test('while R2 refuses objects, records wait, and only the alarm tries again', a
   const blobs = join(cellar.data, 'buckets', refused, 'blobs');
   renameSync(blobs, `${blobs} elsewhere`);
   writeFileSync(blobs, '');
+  const began = Date.now();
   const one = [{ text: 'x'.repeat(1_000_000) }];
   for (let n = 0; n < 9; n++) assert.equal(await ask('/', one), 'sent');
   const refusals = async () =>
@@ -123,10 +145,12 @@ test('while R2 refuses objects, records wait, and only the alarm tries again', a
   await eventually(async () => (await refusals()) > 0, 'the refusal is logged');
   for (let n = 0; n < 5; n++) assert.equal(await ask('/', one), 'sent');
   await ask('/count');
-  assert.equal(await refusals(), 1);
+  const tries = await refusals();
+  const alarms = Math.floor((Date.now() - began) / BATCH_MS);
+  assert.ok(tries >= 1 && tries <= 1 + alarms, `${tries} tries`);
   rmSync(blobs);
   renameSync(`${blobs} elsewhere`, blobs);
-  await eventually(async () => Number(await ask('/count')) > 0, 'the alarm writes', 90_000);
+  await eventually(async () => Number(await ask('/count')) > 0, 'the alarm writes', 3 * BATCH_MS);
 });
 
 test('wrong records are refused by name', async () => {
