@@ -17,7 +17,7 @@ import { temporaryDirectory } from '../temporary.ts';
 import { makeRelease, workerd } from './release.ts';
 
 /** Longest wait for an event, in ms. */
-const DEADLINE_MS = 60_000;
+const DEADLINE_MS = 120_000;
 
 /** A Worker that counts in a Durable Object and in D1, and returns its version. `/loop` never returns; `/slow` takes 400 ms. */
 export const COUNTING = (version: number) => `
