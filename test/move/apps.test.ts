@@ -234,6 +234,8 @@ test('an app is not restored while it moves, nor from where its data was before'
   const moveTo = (to: 'bucket' | 'local', copy = async () => {}) =>
     apps.placeMoves.move(APP, to, copy, async () => {});
   await moveTo('bucket');
+  await restore(APP);
+  assert.ok([...memory.objects.keys()].some((name) => name.endsWith(`${APP}/data/old`)));
   apps.addPreview(previewRow());
   const copied = Promise.withResolvers<void>();
   const begun = Promise.withResolvers<void>();
@@ -242,17 +244,14 @@ test('an app is not restored while it moves, nor from where its data was before'
     return copied.promise;
   });
   await begun.promise;
-  const restores = [APP, PREVIEW].map((id) =>
-    assert.rejects(restore(id), { status: 503, message: /being moved/ }),
-  );
-  const afterwards = restore(APP, async () => {
+  for (const id of [APP, PREVIEW]) await assert.rejects(restore(id), { status: 503, message: /being moved/ });
+  const late = restore(APP, async () => {
     copied.resolve();
     await moving;
     mkdirSync(paths.data(APP), { recursive: true });
     writeFileSync(`${paths.data(APP)}/written`, 'new');
   });
-  const late = assert.rejects(afterwards, /was in the bucket, and it is on this machine today/);
-  await Promise.all([...restores, late]);
+  await assert.rejects(late, /was in the bucket, and it is on this machine today/);
   assert.ok(existsSync(`${paths.data(APP)}/written`));
 });
 
