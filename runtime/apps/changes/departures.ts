@@ -40,6 +40,7 @@ export class Departures {
         'app_immovable',
         'The app cannot leave this host: its data is on the disk of this host',
       );
+    await this.#abandonImports(app);
     // Not with a 503, which would look like a host that does not answer, and whose apps other hosts take.
     if (!app.changes.isOpen)
       throw new Refusal(
@@ -56,15 +57,15 @@ export class Departures {
   }
 
   /** Forgets an app that another host has changed since, with its previews. @throws {Error} as `handOver` does */
-  forget(app: App, hosts: AppHosts): Promise<void> {
-    return this.#alone(app, () => this.#depart(app, hosts, null, app.wanted.generation));
+  async forget(app: App, hosts: AppHosts): Promise<void> {
+    await this.#abandonImports(app);
+    await this.#alone(app, () => this.#depart(app, hosts, null, app.wanted.generation));
   }
 
   /** Runs `work` while the app has no other changes. @throws {Refusal} during a move; what `work` throws */
   async #alone(app: App, work: () => Promise<void>): Promise<void> {
-    // First ends a running import, which the gate would wait for. The second call is for one that began since.
-    await this.#abandonImports(app);
     await app.changes.closed(async () => {
+      // An import may have begun since the earlier call, which ends one that the gate would wait for.
       await this.#abandonImports(app);
       await work();
     });
