@@ -5,7 +5,8 @@ import { fetch } from 'undici';
 
 const LOOPBACK = '127.0.0.1';
 const PROBE_EVERY_MS = 500;
-const PROBE_MS = 1_000;
+/** Timeout of a probe, in ms. Long, because a ready host may answer late on a busy machine. */
+const PROBE_MS = 30_000;
 
 export interface Behind {
   /** Default: loopback. */
@@ -19,6 +20,8 @@ type Port = 'apiPort' | 'edgePort';
 export class Balancer {
   readonly #hosts: Map<string, Behind>;
   readonly #ready = new Set<string>();
+  /** Names of the hosts that were asked and have not answered yet. An older answer must not replace a newer one. */
+  readonly #asked = new Set<string>();
   readonly #servers: Server[] = [];
   readonly #sockets = new Set<Socket>();
   readonly #timer: NodeJS.Timeout;
@@ -27,7 +30,11 @@ export class Balancer {
   constructor(hosts: Map<string, Behind>) {
     this.#hosts = hosts;
     this.#timer = setInterval(() => {
-      for (const [name, behind] of this.#hosts) void this.#probe(name, behind);
+      for (const [name, behind] of this.#hosts) {
+        if (this.#asked.has(name)) continue;
+        this.#asked.add(name);
+        void this.#probe(name, behind).finally(() => this.#asked.delete(name));
+      }
     }, PROBE_EVERY_MS);
   }
 
