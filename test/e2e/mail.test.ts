@@ -248,15 +248,28 @@ test('the rate limit stops an app that sends endlessly, and no other app', async
   const work = await cellar.checkout('mail');
   await cellar.git(work, 'push', cellar.remote('mails'), 'HEAD:refs/heads/draft');
   const body = JSON.stringify({ ...fields, to: fifty });
-  const answerOf = async (slug: string) =>
+  const answerOf = async (slug: string, body: string) =>
     JSON.parse((await cellar.get(slug, '/ANY/fields', { method: 'POST', body })).text);
-  const answers = [];
-  for (let n = 0; n < 3; n++) answers.push(await send('ANY', 'fields', { ...fields, to: fifty }));
-  assert.equal(answers.at(-1)!.code, 'E_RATE_LIMIT_EXCEEDED');
-  assert.match(answers.at(-1)!.message!, /120 e-mails a minute/);
-  const { code } = await answerOf('draft--mails');
-  assert.equal(code, 'E_RATE_LIMIT_EXCEEDED', 'a preview counts for its app');
+  /** Sends until the app is refused. On a busy machine, a minute of the limit may end between two messages. */
+  const refusal = async () => {
+    for (let n = 0; n < 6; n++) {
+      const answer = await send('ANY', 'fields', { ...fields, to: fifty });
+      if (answer.code !== undefined) return answer;
+    }
+    return assert.fail('the app was not refused');
+  };
+  const refused = await refusal();
+  assert.equal(refused.code, 'E_RATE_LIMIT_EXCEEDED');
+  assert.match(refused.message!, /120 e-mails a minute/);
+  // The app is refused at 100 recipients, so it may not send to 21 more. A preview with a limit of its own may do so 5 times.
+  const some = JSON.stringify({ ...fields, to: fifty.slice(0, 21) });
+  let draft = await answerOf('draft--mails', some);
+  for (let n = 1; n < 5 && draft.code === undefined; n++) {
+    assert.equal((await refusal()).code, 'E_RATE_LIMIT_EXCEEDED');
+    draft = await answerOf('draft--mails', some);
+  }
+  assert.equal(draft.code, 'E_RATE_LIMIT_EXCEEDED', 'a preview counts for its app');
   await cellar.deploy('others', 'mail');
-  const answer = await answerOf('others');
+  const answer = await answerOf('others', body);
   assert.ok(answer.messageId, answer.message);
 });
