@@ -25,8 +25,10 @@ const endpoint = createServer((request, response) => {
 });
 let cellar: Cellar;
 let neighbour = '';
-const LAUNCHES = `export default { fetch: (request, { BROWSER }) =>
-  BROWSER.fetch('http://b' + new URL(request.url).pathname, { method: request.method }) }`;
+const LAUNCHES = `export default { fetch(request, { BROWSER }) {
+  const { pathname, search } = new URL(request.url);
+  return BROWSER.fetch('http://b' + pathname + search, { method: request.method });
+} }`;
 
 before(async () => {
   endpoint.listen(0, '127.0.0.1');
@@ -39,8 +41,6 @@ before(async () => {
     'index.js': LAUNCHES,
     'wrangler.jsonc': JSON.stringify({ main: 'index.js', compatibility_date: '2026-10-01', browser }),
   });
-  const { text } = await cellar.get('neighbour', '/v1/devtools/browser', { method: 'POST' });
-  neighbour = JSON.parse(text).sessionId;
   const config = JSON.parse(readFileSync(new URL('../apps/hostile/wrangler.jsonc', import.meta.url), 'utf8'));
   const more = {
     browser,
@@ -48,6 +48,10 @@ before(async () => {
     analytics_engine_datasets: [{ binding: 'POINTS', dataset: 'points' }],
   };
   await cellar.deploy('greedy', 'hostile', { 'wrangler.jsonc': JSON.stringify({ ...config, ...more }) });
+  // The longest time, because nothing uses this session before the test ends.
+  const launch = '/v1/devtools/browser?keep_alive=600000';
+  const { text } = await cellar.get('neighbour', launch, { method: 'POST' });
+  neighbour = JSON.parse(text).sessionId;
 });
 after(async () => {
   await cellar[Symbol.asyncDispose]();
