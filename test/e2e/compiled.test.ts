@@ -18,8 +18,8 @@ import { snapshot, snapshotDirectory } from '../support/e2e/snapshots.ts';
 import { descendants, eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-/** Time without a new cache entry, in ms, after which the start counts as ended. */
-const SETTLED_MS = 2_000;
+/** Time without a new cache entry, in ms, after which the start counts as ended. Threads may wait long for a busy machine. */
+const SETTLED_MS = 15_000;
 
 // Otherwise Cellar would use the compile cache of the test run.
 delete process.env.NODE_COMPILE_CACHE;
@@ -100,7 +100,7 @@ test('a compile cache that others can write, or that is a symbolic link, is not 
     const { stderr } = spawnSync(process.execPath, ['runtime/start.js'], {
       env,
       encoding: 'utf8',
-      timeout: 30_000,
+      timeout: 180_000,
     });
     assert.match(stderr, /RUNNER_PORT/);
   };
