@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { written } from '../support/e2e/written.ts';
-import { cells, controlPlane, eventually } from '../support/processes.ts';
+import { cells, controlPlane, eventually, resume } from '../support/processes.ts';
 
 const IDLE_S = 1;
 /** Alarms are set this far ahead, in ms, so that the app hibernates before. */
@@ -77,7 +77,7 @@ test('the process of an idle app ends, its status stays running, and it answers 
     assert.ok(answers.every(({ status }) => status === 200));
     assert.ok(cells(id).length <= 1, 'they share a process');
   } finally {
-    process.kill(control.pid, 'SIGCONT');
+    resume(control.pid);
   }
 });
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { cells, controlPlane, eventually } from '../support/processes.ts';
+import { cells, controlPlane, eventually, resume } from '../support/processes.ts';
 
 const cellar = new Cellar();
 before(() => cellar.start());
@@ -205,7 +205,7 @@ test('a sleeping app wakes while the control plane hangs, and while it is dead',
       process.kill(pid, signal);
       assert.equal((await ask()).status, 200);
       assert.equal(cells(id).length, 1);
-      if (signal === 'SIGSTOP') process.kill(pid, 'SIGCONT');
+      if (signal === 'SIGSTOP') resume(pid);
       await runs(id);
       assert.equal((await cellar.app(id)).asleep_since, null);
     }

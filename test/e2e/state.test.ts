@@ -7,7 +7,7 @@ import { after, before, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { COMPILE_CACHE_ENV } from '../support/compiled.ts';
 import { Cellar, COUNTER_CLASS, COUNTER_CONFIG } from '../support/e2e/cellar.ts';
-import { controlPlane, descendants, eventually, processes } from '../support/processes.ts';
+import { controlPlane, descendants, eventually, processes, resume } from '../support/processes.ts';
 
 const WORKER = `${COUNTER_CLASS}export default {
   async fetch(request, env) {
@@ -83,7 +83,7 @@ test('after a restart apps answer before the control plane does', async () => {
   const ready = await fetch(`${cellar.api}/ready`);
   assert.equal(ready.status, 503, 'the control plane is not up yet');
   assert.deepEqual(((await ready.json()) as { failing: string[] }).failing, ['control plane']);
-  process.kill(pid, 'SIGCONT');
+  resume(pid);
   await starting;
   assert.equal((await fetch(`${cellar.api}/ready`)).status, 200);
 });

@@ -66,6 +66,15 @@ export function controlPlane(host: number): Process | undefined {
   return descendants(host).find(({ command }) => command.some((word) => word.endsWith('/control.capnp')));
 }
 
+/** Lets a stopped process go on, unless it has ended meanwhile: the host ends a control plane that does not answer. */
+export function resume(pid: number): void {
+  try {
+    process.kill(pid, 'SIGCONT');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
+}
+
 /** Returns the storage readers below process `host`: the only ones that run code from `--eval=`. */
 export function readers(host: number): Process[] {
   return descendants(host).filter(({ command }) => command.some((word) => word.startsWith('--eval=')));
