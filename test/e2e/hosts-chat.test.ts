@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
 
-const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 120_000;
 
 /** Opens a WebSocket to the room. Keeps its messages from the start, because the room sends its history at once. */
 async function join(

@@ -184,7 +184,7 @@ function askAs(user: User, asked: { at: { path: string } | { port: number }; pat
     const ask = ({ at, path }) => new Promise((resolve) => {
       const socket = require('node:net').connect({ host: '127.0.0.1', ...at });
       const told = (text) => { resolve(text); socket.destroy(); };
-      socket.setTimeout(25_000, () => told('TIMEOUT'));
+      socket.setTimeout(120_000, () => told('TIMEOUT'));
       socket.on('error', ({ code }) => told(code));
       socket.on('data', (bytes) => told(String(bytes)));
       socket.write('GET ' + path + ' HTTP/1.1\\r\\nhost: localhost\\r\\n\\r\\n');
@@ -194,7 +194,7 @@ function askAs(user: User, asked: { at: { path: string } | { port: number }; pat
   const { stdout, stderr } = spawnSync(file!, [...words, process.execPath, '-e', script], {
     cwd: '/',
     encoding: 'utf8',
-    timeout: 30_000,
+    timeout: 180_000,
   });
   assert.equal(stderr, '');
   return JSON.parse(stdout) as string[];

@@ -129,7 +129,7 @@ test('a second host on the same data directory refuses to start and names the fi
       RUNNER_EDGE_PORT: '0',
     },
     encoding: 'utf8',
-    timeout: 30_000,
+    timeout: 180_000,
   });
   assert.equal(second.status, 1);
   assert.match(second.stdout + second.stderr, new RegExp(`belongs to another Cellar, process ${cellar.pid}`));

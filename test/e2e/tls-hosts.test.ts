@@ -83,7 +83,7 @@ test('a Caddy of its own on each host, with shared storage, wakes apps, and make
   });
   stack.defer(() => dispatcher.close());
   const ask = async (name: string, port: number) => {
-    const signal = AbortSignal.timeout(20_000);
+    const signal = AbortSignal.timeout(120_000);
     const answer = await fetch(`https://${name}:${port}/`, { dispatcher, signal });
     return [answer.status, await answer.json()];
   };
@@ -114,7 +114,7 @@ test('Caddy in front gets certificates for the names of apps, and sends requests
   const ask = async (name: string) => {
     const answer = await fetch(`https://${name}.localhost:${caddy.port}/`, {
       dispatcher,
-      signal: AbortSignal.timeout(20_000),
+      signal: AbortSignal.timeout(120_000),
     });
     return { status: answer.status, text: await answer.text() };
   };

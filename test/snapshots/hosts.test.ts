@@ -123,7 +123,7 @@ test('of a scheduled snapshot there is one, and the others learn of it', async (
   const scheduled = hosts.map(({ reopen }) => reopen({ everyMs }));
   await Promise.all(scheduled.map((each) => each.start()));
   const known = (each: Snapshots) => each.state.last_at !== head.created_at;
-  await eventually(() => scheduled.every(known), 'all know a newer one', 30_000);
+  await eventually(() => scheduled.every(known), 'all know a newer one');
   await Promise.all(scheduled.map((each) => each.stop()));
   const heads = await first.snapshots.list();
   const times = heads.map(({ created_at }) => Date.parse(created_at)).toReversed();
@@ -138,7 +138,7 @@ test('a snapshot that cannot be read does not keep the next ones from being take
   const scheduled = host.reopen({ everyMs: 100 });
   await scheduled.start();
   assert.match(scheduled.state.problem ?? '', /is damaged/);
-  await eventually(() => scheduled.state.last_at !== null, 'another one is taken', 30_000);
+  await eventually(() => scheduled.state.last_at !== null, 'another one is taken');
   await scheduled.stop();
 });
 
@@ -159,7 +159,7 @@ test('a failed snapshot among several hosts is reported once', async (t) => {
     },
   });
   await host.start();
-  await eventually(() => reported.length === 3, 'three snapshots have failed', 30_000);
+  await eventually(() => reported.length >= 3, 'three snapshots have failed');
   await host.stop();
   for (const failure of reported) assert.match(String(failure), /AccessDenied/);
   assert.ok(refused.size >= 3, `${refused.size} snapshots were taken`);
