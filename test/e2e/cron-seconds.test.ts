@@ -75,22 +75,30 @@ test('a sleeping app wakes for its cron, also after the host was killed', async 
   const second = (now.getUTCSeconds() + 40) % 60;
   const id = await deploy('sleeps', [`${second} * * * * *`]);
   await eventually(async () => (await crons('sleeps'))[0].next_at !== null, 'the schedule to be set');
-  const { next_at: due } = (await crons('sleeps'))[0];
+  const due = Date.parse((await crons('sleeps'))[0].next_at);
   await cellar.call('POST', `/v1/apps/${id}/sleep`);
   await eventually(() => cells(id).length === 0, 'it has no process');
   await cellar.stop('SIGKILL');
+  const killedAt = Date.now();
   await cellar.start();
   await eventually(
     async () => (await crons('sleeps'))[0].last_run !== null,
     'the cron ran',
-    Date.parse(due) - Date.now() + 30_000,
+    Math.max(0, due - Date.now()) + 120_000,
   );
   assert.equal((await cellar.call('GET', `/v1/apps/${id}`)).body.status, 'sleeping');
-  const runs = await runsOf('sleeps');
-  assert.deepEqual(
-    runs.map(({ scheduledTime }) => scheduledTime),
-    [Date.parse(due)],
+  const times = (await runsOf('sleeps')).map(({ scheduledTime }) => scheduledTime);
+  // On a slow machine the next minute's run may be due, too.
+  const later = Math.floor((Date.now() - due) / 60_000);
+  const distinct = [...new Set(times)];
+  assert.equal(times[0], due);
+  assert.ok(
+    distinct.length <= 1 + later && distinct.every((time) => (time - due) % 60_000 === 0),
+    `${times} for ${due}`,
   );
+  // Only a run that the end of the host interrupts may run again.
+  const repeated = times.filter((time, index) => times.indexOf(time) !== index);
+  assert.ok(repeated.length <= 1 && repeated.every((time) => time <= killedAt), `${times} at ${killedAt}`);
 });
 
 test('a wrong field is refused by its name', async () => {
