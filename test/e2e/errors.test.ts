@@ -208,6 +208,14 @@ for (const [path, message] of [
   });
 }
 
+/** Returns a stream's next event that is not the error of the app's cron, which comes each minute. */
+async function nextEvent(stream: EventReader): Promise<SentEvent> {
+  for (;;) {
+    const [event] = (await stream.take(1)) as [SentEvent];
+    if (JSON.parse(event.data!).message !== 'too early') return event;
+  }
+}
+
 test('a stream has each error within 10 s, and resumes after its last event', async () => {
   const open = (headers: Record<string, string> = {}) =>
     EventReader.open(`${cellar.api}/v1/apps/${id}/errors/stream?status=open`, {
@@ -216,17 +224,14 @@ test('a stream has each error within 10 s, and resumes after its last event', as
   const stream = await open();
   const asked = performance.now();
   await cellar.get('shop', '/other');
-  const [event] = (await stream.take(1)) as [SentEvent];
+  const event = await nextEvent(stream);
   assert.ok(performance.now() - asked < 10_000, `after ${performance.now() - asked} ms`);
   const group = JSON.parse(event.data!) as Group;
   assert.deepEqual([group.message, group.path], ['of another kind', '/other']);
   stream.close();
   await cellar.get('shop', '/user');
   const again = await open({ 'last-event-id': event.id! });
-  const next = async () => JSON.parse((await again.take(1))[0]!.data!) as Group;
-  let missed = await next();
-  // The stream may send the error of the app's cron first.
-  if (missed.message === 'too early') missed = await next();
+  const missed = JSON.parse((await nextEvent(again)).data!) as Group;
   assert.deepEqual([missed.message, missed.count], ['no user 17', 3]);
   again.close();
 });
