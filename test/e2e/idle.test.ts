@@ -142,7 +142,8 @@ test('an alarm of a sleeping app runs in time, and the status stays sleeping', a
 });
 
 test('over the memory limit a hibernated app is refused with Retry-After, and the host warns the operator', async () => {
-  await using host = new Cellar({ RUNNER_FLEET_IDLE_EVICT_S: '1', RUNNER_FLEET_MAX_RSS_MB: '1' });
+  // Long enough for the first request to come before the process ends, also on a busy machine.
+  await using host = new Cellar({ RUNNER_FLEET_IDLE_EVICT_S: '20', RUNNER_FLEET_MAX_RSS_MB: '1' });
   await host.start();
   const id = await host.deploy('full', 'hello');
   assert.equal((await host.get('full')).status, 200);
