@@ -97,18 +97,35 @@ test('a webhook gets signed messages about a failed deploy and a crash', async (
     assert.equal(errors.size, new Set(errors.values()).size, `once an hour: ${JSON.stringify(messages)}`);
   }
 
-  await rpc(cellar, 'alerts.set', { id, alert_id, on: ['error_rate'] });
+  const failed = async (): Promise<number> =>
+    (await rpc(cellar, 'metrics.get', { id, hours: 1 })).items.reduce(
+      (sum: number, item: { errors: number }) => sum + item.errors,
+      0,
+    );
+  const before = await failed();
+  await cellar.get('shop');
   for (let n = 0; n < 40; n++) await cellar.get('shop', '/broken');
+  await eventually(async () => (await failed()) >= before + 40, 'all are counted');
+  // A new alert, because one that has reported the error rate during the requests is silent for an hour.
+  await rpc(cellar, 'alerts.delete', { id, alert_id });
+  const from = receiver.received.length;
+  const renewed = { id, url: receiver.url, on: ['error_rate'], error_rate: 50 };
+  const { id: next_id } = await rpc(cellar, 'alerts.set', renewed);
   // The first check after a start includes requests counted before it.
   await cellar.stop();
   await cellar.start();
-  const rate = await receiver.first(({ body }) => body.type === 'error_rate.high');
+  const rate = await receiver.first(
+    (message) => message.body.type === 'error_rate.high' && receiver.received.indexOf(message) >= from,
+  );
   const { requests, errors } = rate.body.data;
   assert.match(rate.body.data.message, /^\d+ of \d+ requests of the last 5 minutes failed \(\d\d %\)\.$/);
   assert.ok(errors >= 40 && errors < requests, JSON.stringify(rate.body.data));
 
-  await rpc(cellar, 'alerts.delete', { id, alert_id });
-  assert.equal((await rpc(cellar, 'alerts.delete', { id, alert_id })).refused.code, 'alert_not_found');
+  await rpc(cellar, 'alerts.delete', { id, alert_id: next_id });
+  assert.equal(
+    (await rpc(cellar, 'alerts.delete', { id, alert_id: next_id })).refused.code,
+    'alert_not_found',
+  );
 });
 
 test('a webhook may be an app of this machine, by its name, but nothing else here', async () => {
