@@ -241,6 +241,7 @@ test('a thousand deliveries at once lead to few fetches', async () => {
   await rpc('source.connect', { id, url, secret: SECRET });
   await fetched(id, sha);
   const before = host.requests.length;
+  const from = performance.now();
   const second = change('burst');
   // A busy machine may answer 503, and the delivery is sent again. If it was taken all the same, it counts as repeated.
   const taken = async (body: string) => {
@@ -257,7 +258,8 @@ test('a thousand deliveries at once lead to few fetches', async () => {
     'no fetch is due',
   );
   // Each fetch makes at most three requests, and fetches begin a second apart.
-  assert.ok(host.requests.length - before < 100, `${host.requests.length - before} requests`);
+  const most = Math.min(900, 3 * ((performance.now() - from) / 1_000 + 5));
+  assert.ok(host.requests.length - before < most, `${host.requests.length - before} requests`);
 });
 
 test('a huge delivery is refused', async () => {
