@@ -78,7 +78,7 @@ test('an alert reports a bucket that does not answer for 10 s, and that it is ba
   const { bucket } = (await rpc('admin.stats', {})).host;
   assert.deepEqual([bucket.problem, bucket.monthly_usd], [null, null]);
   store.cut();
-  const told = () => receiver.received.map(({ body }) => body.type);
+  const told = () => receiver.distinct.map(({ body }) => body.type);
   await eventually(() => told().length > 0, 'the outage is reported');
   assert.match(receiver.received[0]!.body.data.message, /^The bucket cannot be used/);
   store.faults = {};

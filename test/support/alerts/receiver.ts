@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 
-const DEADLINE_MS = 20_000;
+const DEADLINE_MS = 120_000;
 
 export interface Received {
   headers: IncomingHttpHeaders;
@@ -36,6 +36,11 @@ export class Receiver {
     receiver.#server.listen(0, '127.0.0.1');
     await once(receiver.#server, 'listening');
     return receiver;
+  }
+
+  /** The received messages, each once: a message whose answer comes late is sent again, with the same id. */
+  get distinct(): Received[] {
+    return [...new Map(this.received.map((each) => [each.headers['webhook-id'], each])).values()];
   }
 
   get port(): number {
