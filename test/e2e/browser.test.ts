@@ -218,7 +218,8 @@ describe('browsers of the operator’s endpoint', { skip: noBrowser }, () => {
   });
 
   test('name the setting where they differ, and keep its key secret', async () => {
-    const { sessionId } = (await (await raw('/v1/devtools/browser', 'POST')).json()) as { sessionId: string };
+    const launch = '/v1/devtools/browser?keep_alive=600000';
+    const { sessionId } = (await (await raw(launch, 'POST')).json()) as { sessionId: string };
     const list = await (await raw(`/v1/devtools/browser/${sessionId}/json/list`, 'GET')).text();
     assert.equal(list, '/json/list is not available: RUNNER_BROWSER_URL gives a session one connection');
     assert.equal((await raw(`/v1/devtools/browser/${sessionId}`, 'DELETE')).status, 200);

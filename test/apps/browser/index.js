@@ -41,7 +41,7 @@ const calls = {
     inBrowser(binding, async (page) => Response.json((await page.evaluate(script)) ?? null)),
   /** Launches a browser whose page has a title, and leaves it. */
   '/leave': async (binding, parameters) => {
-    const browser = await puppeteer.launch(binding, { keep_alive: 120_000 });
+    const browser = await puppeteer.launch(binding, { keep_alive: 600_000 });
     const page = await browser.newPage();
     await page.setContent(`<title>${parameters.get('title')}</title>`);
     const id = browser.sessionId();
