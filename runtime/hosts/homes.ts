@@ -88,22 +88,9 @@ export class Homes {
    */
   localElsewhere(): { app: string; slug: string; host: string }[] {
     const names = new Map(this.#hosts.map(({ id, name }) => [id, name]));
-    return this.#localElsewhere().map(({ id, slug, home }) => ({
-      app: id,
-      slug,
-      host: names.get(home) ?? home,
-    }));
-  }
-
-  /** Returns the ids of the other hosts that have apps on their disks, also of lost ones; null when they are unknown. */
-  otherLocalHosts(): string[] | null {
-    return this.#isKnown ? [...new Set(this.#localElsewhere().map(({ home }) => home))] : null;
-  }
-
-  #localElsewhere(): AppRoute[] {
-    return [...this.#routes.values()].filter(
-      ({ storage, home }) => storage === 'local' && home !== this.self,
-    );
+    return [...this.#routes.values()]
+      .filter(({ storage, home }) => storage === 'local' && home !== this.self)
+      .map(({ id, slug, home }) => ({ app: id, slug, host: names.get(home) ?? home }));
   }
 
   /** Applies an answer of the control plane. */

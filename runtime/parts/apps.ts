@@ -247,6 +247,5 @@ function hostsOfSnapshots({ config }: Base, apps: Apps, { homes }: Hosts): Snaps
     leases: { take: new HostLease('snapshot', leases), verify: new HostLease('verification', leases) },
     hasLocal: () => apps.hasLocal,
     leftOut: () => homes.localElsewhere(),
-    otherLocalHosts: () => homes.otherLocalHosts(),
   };
 }

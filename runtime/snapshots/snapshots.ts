@@ -65,8 +65,6 @@ export interface SnapshotsHosts {
   hasLocal: () => boolean;
   /** Returns the apps whose data is on the disk of another host. */
   leftOut: () => LeftOut[];
-  /** Returns the ids of the other hosts that have apps on their disks, also of lost ones; null when they are unknown. */
-  otherLocalHosts: () => string[] | null;
 }
 
 /** The state that `admin.stats` reports. */
@@ -152,10 +150,7 @@ export class Snapshots {
         keep,
         hasUsers,
         bucket,
-        hosts: hosts && {
-          ...{ self: hosts.self, leftOut: hosts.leftOut() },
-          otherLocalHosts: hosts.otherLocalHosts(),
-        },
+        hosts: hosts && { self: hosts.self, leftOut: hosts.leftOut() },
       } as const;
       const taken = await this.#jobs.run<'take'>(job, signal);
       this.#remember(taken.head);

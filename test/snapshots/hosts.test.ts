@@ -5,7 +5,6 @@ import { type TestContext, test } from 'node:test';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { AppRecords } from '../../runtime/bucket/records/app-records.ts';
 import { smallObjects } from '../../runtime/bucket/s3-store.ts';
-import { Homes } from '../../runtime/hosts/homes.ts';
 import { HostLease } from '../../runtime/snapshots/host-lease.ts';
 import type { Snapshots } from '../../runtime/snapshots/snapshots.ts';
 import { listSnapshots, manifestName, readManifest } from '../../runtime/snapshots/store/manifest.ts';
@@ -30,7 +29,6 @@ function hostOf(t: TestContext, memory: MemoryStore, self: string) {
       leases: { take: new HostLease('snapshot', leases), verify: new HostLease('verification', leases) },
       hasLocal: () => hasLocal,
       leftOut: () => [{ app: 'there', slug: 'there', host: 'another' }],
-      otherLocalHosts: () => ['a', 'b'].filter((host) => host !== self),
     },
   });
   const { hostStore, paths } = started;
@@ -96,22 +94,6 @@ test('what a host has of its own apps is newer than their records, and a moved a
   a.hostStore.apps.delete(idOf('shop'), 2, new Date().toISOString());
   const { head } = await a.snapshots.take('asked for');
   assert.deepEqual(await appsOf(a, head.id), ['gone']);
-});
-
-test('the hosts that have local apps are unknown before the control plane answers, and lost ones count', () => {
-  const homes = new Homes('here', 'localhost');
-  assert.equal(homes.otherLocalHosts(), null);
-  const routes = [
-    { home: 'lost', storage: 'local' as const },
-    { home: 'lost', storage: 'local' as const },
-    { home: 'here', storage: 'local' as const },
-    { home: 'there', storage: 'bucket' as const },
-  ].map((route, n) => ({
-    ...{ id: `app${n}`, slug: `app${n}`, owner: 'owner', hostnames: [], generation: 1, ...route },
-    limits: { clientRpm: null, appRpm: null },
-  }));
-  homes.take({ hosts: [], revision: 1, whole: true, routes, deleted: [] });
-  assert.deepEqual(homes.otherLocalHosts(), ['lost']);
 });
 
 test('of a scheduled snapshot there is one, and the others learn of it', async (t) => {

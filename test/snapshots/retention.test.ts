@@ -23,7 +23,7 @@ test('snapshots requested by deploys do not push out the others', async (t) => {
   for (const minute of [0, 1, 2]) ids.push(await write(minute, 'schedule'));
   for (const minute of [3, 4, 5, 6]) ids.push(await write(minute, `${BEFORE_DELETED_CLASSES} of many`));
   const keep = { count: 2, hourly: 3, days: 0, youngMs: 0 };
-  await removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, localHosts: [], warn: assert.fail });
+  await removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, warn: assert.fail });
   assert.deepEqual(await listSnapshots(store), [ids[1], ids[2], ids[5], ids[6]]);
 });
 
@@ -38,8 +38,7 @@ test('hourly snapshots are counted by themselves, and have a limit in bytes', as
     return about.id;
   };
   const keep = { count: 2, hourly: 3, days: 0, youngMs: -1_000 };
-  const remove = () =>
-    removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, localHosts: [], warn: assert.fail });
+  const remove = () => removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, warn: assert.fail });
   await store.write(packName('0'.repeat(64)), Buffer.from('needed by nobody'));
   const packs = async () => (await store.list(packName(''))).length;
   const ids: string[] = [];
@@ -63,30 +62,6 @@ test('hourly snapshots are counted by themselves, and have a limit in bytes', as
   assert.equal(await packs(), 0, 'and except for the first of a day');
 });
 
-test('only hosts that have apps on their disks keep snapshots of their own', async (t) => {
-  const store = openStore({ directory: temporaryDirectory(t) });
-  const now = Date.UTC(2026, 10, 22);
-  let minute = 0;
-  const write = async (host: string) => {
-    const created = new Date(now + minute++ * 60_000);
-    const about = { id: idAt(created), of: 'one', created_at: created.toISOString(), why: 'schedule', host };
-    await writeManifest(store, { ...about, written: 0, bytes: 0, apps: 0, failures: [] }, []);
-    return about.id;
-  };
-  const keep = { count: 2, hourly: 3, days: 0, youngMs: 0 };
-  const remove = (localHosts: string[] | null) =>
-    removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, localHosts, warn: assert.fail });
-  const none = [await write(''), await write('')];
-  const lost = [await write('lost'), await write('lost')];
-  const left = [await write('left'), await write('left')];
-  const here = [await write('here'), await write('here')];
-  assert.deepEqual(await remove(null), none, 'newer ones of every host have the apps in the bucket too');
-  assert.deepEqual(await remove(['lost', 'here']), left, 'its last local app has moved into the bucket');
-  assert.deepEqual(await listSnapshots(store), [...lost, ...here]);
-  here.push(await write('here'), await write(''));
-  assert.deepEqual(await remove(['lost', 'here']), [here[0]]);
-});
-
 test('snapshots that cannot be read stay until enough newer ones replace them', async (t) => {
   const directory = temporaryDirectory(t);
   const store = openStore({ directory });
@@ -101,12 +76,7 @@ test('snapshots that cannot be read stay until enough newer ones replace them', 
   const keep = { count: 2, hourly: 3, days: 0, youngMs: 0 };
   const warnings: string[] = [];
   const remove = () =>
-    removeOld(after, keep, {
-      sweep: true,
-      hourlyBytes: 1_000,
-      localHosts: [],
-      warn: (each) => void warnings.push(each),
-    });
+    removeOld(after, keep, { sweep: true, hourlyBytes: 1_000, warn: (each) => void warnings.push(each) });
   const locked: string[] = [];
   for (const minute of [0, 1]) locked.push(await write(before, minute, 'schedule'));
   for (const minute of [2, 3, 4]) locked.push(await write(before, minute, HOURLY));
@@ -132,7 +102,7 @@ test('nothing is removed while the store does not answer', async (t) => {
   const warnings: string[] = [];
   const keep = { count: 1, hourly: 0, days: 0, youngMs: 0 };
   await removeOld(store, keep, {
-    ...{ sweep: false, hourlyBytes: 1_000, localHosts: [] },
+    ...{ sweep: false, hourlyBytes: 1_000 },
     warn: (each) => void warnings.push(each),
   });
   assert.deepEqual(await listSnapshots(store), ids);
@@ -179,7 +149,7 @@ test('the live chunks of a nearly dead pack are rewritten, and the pack goes wit
     removeOld(
       store,
       { count, hourly: 0, days: 0, youngMs: -1_000 },
-      { sweep: false, hourlyBytes: 1_000, localHosts: [], warn: assert.fail },
+      { sweep: false, hourlyBytes: 1_000, warn: assert.fail },
     );
   await clean(2);
   assert.ok((await names()).includes(old!.name), 'a snapshot needs it still');

@@ -11,8 +11,6 @@ export interface AmongHosts {
   self: string;
   /** Apps whose data is on the disk of another host. */
   leftOut: LeftOut[];
-  /** Ids of the other hosts that have apps on their disks, also of lost ones; null when they are unknown. */
-  otherLocalHosts: string[] | null;
 }
 
 /**

@@ -49,8 +49,6 @@ export interface Removal {
   sweep: boolean;
   /** Maximum bytes that all hourly snapshots have written. The oldest are removed. */
   hourlyBytes: number;
-  /** Ids of the hosts that have apps on their disks, also of lost ones; null when they are unknown. */
-  localHosts: readonly string[] | null;
   warn: (message: string) => void;
 }
 
@@ -63,7 +61,7 @@ export interface Removal {
 export async function removeOld(
   store: SnapshotStore,
   keep: Keep,
-  { sweep, hourlyBytes, localHosts, warn }: Removal,
+  { sweep, hourlyBytes, warn }: Removal,
 ): Promise<string[]> {
   const ids = await listSnapshots(store);
   const oldest = keep.days === 0 ? Number.NEGATIVE_INFINITY : Date.now() - keep.days * DAY_MS;
@@ -74,7 +72,7 @@ export async function removeOld(
     warn(`old snapshots were not removed: ${reason(error)}`);
     return [];
   }
-  const tooMany = beyond(heads, keep, localHosts);
+  const tooMany = beyond(heads, keep);
   const tooLarge = beyondBytes(heads, hourlyBytes);
   const isOld = (id: string) => tooMany.has(id) || tooLarge.has(id) || timeOf(id) < oldest;
   const removed = ids.slice(0, -1).filter(isOld);
@@ -124,28 +122,23 @@ async function headOf(store: SnapshotStore, id: string) {
 
 /**
  * Returns the snapshots above the limits. Each kind is counted separately, so that it does not displace others. Snapshots
- * of a host that has apps on its disk are counted separately too: no other host's snapshots have these apps. All others are
- * displaced by the newer ones of any host, because each has every app in the bucket. If `localHosts` is unknown, every host
- * may have such apps. A snapshot that cannot be read may be of any kind. It is removed once newer ordinary snapshots reach
- * their limit.
+ * with apps on a host's disk are counted for each host: no other host's snapshots have these apps. A snapshot that cannot be
+ * read may be of any kind. It is removed once newer ordinary snapshots reach their limit.
  */
-function beyond(heads: Heads, { count, hourly }: Keep, localHosts: Removal['localHosts']): Set<string> {
+function beyond(heads: Heads, { count, hourly }: Keep): Set<string> {
   const tooMany = new Set<string>();
   const counts = new Map<string, number>();
-  const counted = (group: string) => {
-    const next = (counts.get(group) ?? 0) + 1;
-    counts.set(group, next);
-    return next;
-  };
+  let ordinary = 0;
   for (const [id, head] of [...heads].reverse()) {
     if (head === null) {
-      if ((counts.get('other') ?? 0) >= count) tooMany.add(id);
+      if (ordinary >= count) tooMany.add(id);
       continue;
     }
-    const { kind, host } = head;
-    const [ofAll, ofHost] = [counted(kind), counted(`${kind} ${host}`)];
-    const isOwn = host !== '' && (localHosts?.includes(host) ?? true);
-    if ((isOwn ? ofHost : ofAll) > (kind === 'hourly' ? hourly : count)) tooMany.add(id);
+    if (head.kind === 'other') ordinary++;
+    const group = `${head.kind} ${head.host}`;
+    const counted = (counts.get(group) ?? 0) + 1;
+    counts.set(group, counted);
+    if (counted > (head.kind === 'hourly' ? hourly : count)) tooMany.add(id);
   }
   return tooMany;
 }

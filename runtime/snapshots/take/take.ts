@@ -128,7 +128,6 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const removed = await removeOld(store, job.keep, {
     ...{ sweep: left.length > 0, warn: host.warn },
     hourlyBytes: await hourlyBytes(job.store),
-    localHosts: localHosts(job.hosts, hasLocal),
   });
   for (const name of packs.names) delete bad[name];
   const verified =
@@ -139,12 +138,6 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   rmSync(paths.snapshotting, { recursive: true, force: true });
   const unread = failures.map(({ app }) => app);
   return { head, bytes: packs.written + bytes, unread, removed, verified };
-}
-
-/** Returns the ids of the hosts that have apps on their disks; null when they are unknown. */
-function localHosts(hosts: AmongHosts | null, hasLocal: boolean): string[] | null {
-  if (hosts === null) return [];
-  return hosts.otherLocalHosts && [...hosts.otherLocalHosts, ...(hasLocal ? [hosts.self] : [])];
 }
 
 /** Returns how many bytes hourly snapshots may have written. A bucket has no limit. */
