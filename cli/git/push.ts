@@ -1,7 +1,7 @@
 // Deploys a folder by git: the commit of a repository, or the files of a folder without one.
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import type { App } from '../../handlers/contract/apps/apps.ts';
 import { Stopped, typed } from '../exit.ts';
 import { type Session, whole } from '../session.ts';
@@ -19,6 +19,11 @@ import {
 const TEMPORARY_KEY = 'cellar deploy (temporary)';
 /** A temporary key of this age, in ms, is orphaned: no push takes this long. */
 const ORPHANED_KEY_MS = 6 * 3_600_000;
+/** Matches the Wrangler configurations of a repository, and whatever could make its root a project, in git's terms. */
+const PROJECT_FILES = [
+  ...['*wrangler.json', '*wrangler.jsonc', '*wrangler.toml'],
+  ...['html', 'js', 'mjs', 'ts', 'json'].map((ending) => `:(glob)*.${ending}`),
+];
 /** Excluded from a folder without a repository, which may lack a .gitignore: packages, caches of tools, local secrets. */
 const NEVER_PUSHED = [
   'node_modules',
@@ -61,16 +66,35 @@ export async function pushFolder(session: Session, app: App): Promise<string> {
 /** Checks that a push deploys the folder of a session, and not another one of its repository. @throws {Stopped} */
 async function requireRoot(session: Session, app: App): Promise<void> {
   const { folder } = session.place;
-  const path = readGit(folder, 'rev-parse', '--show-prefix')?.replace(/\/$/, '') ?? '';
-  // In a repository that is linked to the app, a folder without a configuration is a part of the app's sources.
-  if (path === '' || (linkedSlug(folder) === app.slug && configurationOf(folder) === null)) return;
+  const top = readGit(folder, 'rev-parse', '--show-toplevel');
+  const inside = readGit(folder, 'rev-parse', '--show-prefix')?.replace(/\/$/, '') ?? '';
+  if (top === null || inside === '') return;
+  const path = projectAround(top, inside);
+  // A folder without a configuration is a part of the sources of the project around it.
+  if (path === '' || (path === null && linkedSlug(folder) === app.slug)) return;
   const { root_directory } = await session.call('builds.get', { id: app.id });
-  if (root_directory === path) return;
+  if (root_directory === (path ?? inside) || (root_directory === null && isOnlyProject(top, path))) return;
   throw new Stopped(
     'usage',
-    `git pushes the whole repository, and the root directory of ${app.slug} is ${root_directory ?? 'not set'}. Set it to ${path}, or deploy this folder alone with --upload.`,
-    `cellar builds set --root-directory ${typed(path)} --app ${app.slug}`,
+    `git pushes the whole repository, and the root directory of ${app.slug} is ${root_directory ?? 'not set'}. Set it to ${path ?? inside}, or deploy this folder alone with --upload.`,
+    `cellar builds set --root-directory ${typed(path ?? inside)} --app ${app.slug}`,
   );
+}
+
+/** Returns the nearest folder with a configuration, at `inside` or above it in the repository `top`; null without one. */
+function projectAround(top: string, inside: string): string | null {
+  const words = inside.split('/');
+  for (let length = words.length; length >= 0; length--) {
+    const path = words.slice(0, length).join('/');
+    if (configurationOf(join(top, path)) !== null) return path;
+  }
+  return null;
+}
+
+/** Whether a push deploys `path` without a root directory: it is the only project of the repository. */
+function isOnlyProject(top: string, path: string | null): boolean {
+  const files = readGit(top, 'ls-files', ...PROJECT_FILES)?.split('\n') ?? [];
+  return files.length > 0 && files.every((file) => dirname(file) === path);
 }
 
 /** Pushes a folder without a repository: its files become a commit on top of the app's `main`. @returns the commit */

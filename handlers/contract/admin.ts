@@ -285,6 +285,7 @@ export const admin = [
       'snapshot_failed',
       'host_unavailable',
       'insufficient_storage',
+      'transition_conflict',
     ],
   }),
 ] as const;

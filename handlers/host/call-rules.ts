@@ -228,7 +228,13 @@ export const callRules: Partial<Record<HostCall, CallRule>> = {
   'POST /snapshots': SNAPSHOT,
   'POST /snapshots/verify': SNAPSHOT,
   'POST /snapshots/restore': {
-    refusals: ['app_not_found', 'snapshot_not_found', 'snapshot_unusable', 'snapshot_failed'],
+    refusals: [
+      'app_not_found',
+      'snapshot_not_found',
+      'snapshot_unusable',
+      'snapshot_failed',
+      'transition_conflict',
+    ],
     deadlineMs: SNAPSHOT_DEADLINE_MS,
     changes: true,
   },

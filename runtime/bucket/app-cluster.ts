@@ -262,10 +262,11 @@ export class AppCluster {
     if (!this.isImporting) return;
     const directory = moveToTrash(trash, appId, { importing });
     await syncFile(dirname(importing));
-    log('warn', 'restored data of an app was put into the trash: another host runs the app meanwhile', {
-      app: appId,
-      directory,
-    });
+    log(
+      'error',
+      'a restore did not end before another host took the app: its data may be incomplete, so restore it again',
+      { app: appId, directory },
+    );
   }
 
   /** Returns the size of the app's data and R2 objects in the bucket, in bytes. */

@@ -121,15 +121,19 @@ export class BucketCheck {
       : null;
   }
 
-  /** Measures a clock that differs again until it does not. Never rejects. */
+  /** Measures a clock that differs again until three measurements in a row agree. Never rejects. */
   async #followClock(): Promise<void> {
     if (!this.#clockDiffers) return;
     const { signal } = this.#closing;
     const { measureClock } = await import('./probe.ts');
-    while (this.#clockDiffers) {
+    // A measurement may be up to half a second too small: a single one proves nothing.
+    for (let agreeing = 0; agreeing < 3; ) {
       await sleep(this.#clockEveryMs, undefined, { signal, ref: false }).catch(() => {});
       if (signal.aborted) return;
-      this.#clockMs = await measureClock(this.#place).catch(() => this.#clockMs);
+      const clockMs = await measureClock(this.#place).catch(() => null);
+      if (clockMs === null) continue;
+      agreeing = Math.abs(clockMs) > CLOCK_WARNING_MS ? 0 : agreeing + 1;
+      if (agreeing === 3) this.#clockMs = clockMs;
     }
     log('info', "this machine's clock agrees with the bucket's again");
   }

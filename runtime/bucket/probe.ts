@@ -75,13 +75,14 @@ export async function probe(place: S3Place): Promise<Probed> {
   }
 }
 
-/** Measures `clockMs` of `Probed` with one read. @throws {Error} without an answer within `CLOCK_MS` */
+/** Measures `clockMs` of `Probed` with one read. @throws {Error} without an answer that has the time within `CLOCK_MS` */
 export async function measureClock(place: S3Place): Promise<number> {
   const sentAt = Date.now();
   const path = `/${place.prefix}probe/clock`;
   const answer = await bucketFetch(place)(path, {}, AbortSignal.timeout(CLOCK_MS));
   const answeredAt = Date.now();
   await answer.body?.cancel();
+  if (!answer.headers.has('date')) throw new Error('the answer has no time');
   return clockOf(answer, { sentAt, answeredAt });
 }
 

@@ -144,7 +144,8 @@ export class Membership {
       try {
         return await this.#sendLeaving(Math.max(1, Math.ceil(endsAt - performance.now())));
       } catch (error) {
-        if (isRefusal(error) || performance.now() + REPORT_EVERY_MS >= endsAt) throw error;
+        const isAlone = !this.#options.homes.others.some(({ state }) => state === 'active');
+        if (isAlone || isRefusal(error) || performance.now() + REPORT_EVERY_MS >= endsAt) throw error;
         await sleep(REPORT_EVERY_MS);
       }
     }

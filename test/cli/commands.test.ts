@@ -341,7 +341,7 @@ test('deploy in a folder of a repository deploys that folder, and never the root
     assert.ok(said.endsWith(`\nNext: cellar builds set --root-directory ${path} --app inner\n`), said);
   };
   await refused('deploy', inner, 'apps/inner');
-  await refused('deploy --app inner', sources, 'apps/inner/src');
+  await refused('deploy --app inner', sources, 'apps/inner');
   assert.deepEqual((await json('deploys list', ['--app', 'inner'])).items, []);
   await json('builds set', ['--root-directory', 'apps/inner', '--app', 'inner']);
   const deployed = await cli('deploy', { in: inner });
@@ -351,6 +351,22 @@ test('deploy in a folder of a repository deploys that folder, and never the root
   await cellar.git(work, 'remote', 'add', 'cellar', cellar.remote('inner'));
   const linked = await cli('deploy', { in: sources });
   assert.equal(linked.code, 0, linked.said);
+});
+
+test('deploy in the only project of a repository needs no root directory', async () => {
+  const work = join(cellar.directory, 'only');
+  const web = join(work, 'web');
+  mkdirSync(web, { recursive: true });
+  writeFileSync(join(work, 'README.md'), 'only');
+  writeFileSync(join(web, 'index.js'), 'export default { fetch: () => new Response("web") };\n');
+  const config = { name: 'only', main: 'index.js', compatibility_date: '2026-10-01' };
+  writeFileSync(join(web, 'wrangler.json'), JSON.stringify(config));
+  await cellar.git(work, 'init', '--quiet');
+  await cellar.commit(work, 'only');
+  await cellar.create('only');
+  const deployed = await cli('deploy', { in: web });
+  assert.equal(deployed.code, 0, deployed.said);
+  assert.equal((await cellar.get('only')).text, 'web');
 });
 
 test('deploy of a folder sends only new files, leaves private ones out, and refuses what leaves the folder', async () => {

@@ -244,7 +244,7 @@ test('an app is not restored while it moves, nor from where its data was before'
     return copied.promise;
   });
   await begun.promise;
-  for (const id of [APP, PREVIEW]) await assert.rejects(restore(id), { status: 503, message: /being moved/ });
+  for (const id of [APP, PREVIEW]) await assert.rejects(restore(id), { status: 409, message: /being moved/ });
   const late = restore(APP, async () => {
     copied.resolve();
     await moving;
