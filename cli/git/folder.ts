@@ -6,7 +6,8 @@ import { Stopped } from '../exit.ts';
 
 /** Name of the git remote for Cellar. */
 export const REMOTE = 'cellar';
-const CONFIGURATIONS = ['wrangler.jsonc', 'wrangler.json', 'wrangler.toml'];
+/** Names of Wrangler configurations. */
+export const CONFIGURATIONS = ['wrangler.jsonc', 'wrangler.json', 'wrangler.toml'];
 
 /** Returns the slug in the URL of the remote `cellar`; null without one. */
 export function linkedSlug(folder: string): string | null {

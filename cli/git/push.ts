@@ -6,6 +6,7 @@ import type { App } from '../../handlers/contract/apps/apps.ts';
 import { Stopped, typed } from '../exit.ts';
 import { type Session, whole } from '../session.ts';
 import {
+  CONFIGURATIONS,
   configurationOf,
   type GitRun,
   isRepository,
@@ -21,7 +22,7 @@ const TEMPORARY_KEY = 'cellar deploy (temporary)';
 const ORPHANED_KEY_MS = 6 * 3_600_000;
 /** Matches the Wrangler configurations of a repository, and whatever could make its root a project, in git's terms. */
 const PROJECT_FILES = [
-  ...['*wrangler.json', '*wrangler.jsonc', '*wrangler.toml'],
+  ...CONFIGURATIONS.map((name) => `*${name}`),
   ...['html', 'js', 'mjs', 'ts', 'json'].map((ending) => `:(glob)*.${ending}`),
 ];
 /** Excluded from a folder without a repository, which may lack a .gitignore: packages, caches of tools, local secrets. */

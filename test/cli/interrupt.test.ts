@@ -36,7 +36,7 @@ async function start(t: TestContext, ...words: string[]) {
   return { child, server };
 }
 
-/** Interrupts a command line. @returns its exit code and what it printed, after its end */
+/** Sends SIGINT to a command line and waits for its end. @returns its exit code, and its output after the signal */
 async function interrupt({ child }: Awaited<ReturnType<typeof start>>) {
   let printed = '';
   for (const stream of [child.stdout, child.stderr])

@@ -1,7 +1,6 @@
 // Replaces an app's storage, or one of its D1 databases, by that of a snapshot, while all other apps run.
 import { existsSync, lstatSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import type { App } from '../../apps/app.ts';
 import type { Apps } from '../../apps/apps.ts';
 import { ONLY } from '../../bucket/app-folder.ts';
 import type { Layout } from '../../disk/data-directory.ts';
@@ -58,23 +57,18 @@ export async function replaceStorage(
   const { head: from } = await snapshots.extract({ snapshot, app, only, into: work });
   try {
     const { head, unread } = await snapshots.take(`before a restore of ${apps.get(app)?.wanted.slug ?? app}`);
-    refuseDuringMove(changes);
+    if (!changes.isOpen)
+      throw new Refusal(
+        409,
+        'transition_conflict',
+        'The app is being moved: restore it when the move has ended',
+      );
     // A move of the app waits meanwhile.
     await changes.during(() => replace(options, { snapshot: from.id, app, only, work }));
     return { restored: from, before: unread.includes(app) ? null : head.id };
   } finally {
     abandonMoves(work);
   }
-}
-
-/** @throws {Refusal} */
-function refuseDuringMove({ isOpen }: App['changes']): void {
-  if (!isOpen)
-    throw new Refusal(
-      409,
-      'transition_conflict',
-      'The app is being moved: restore it when the move has ended',
-    );
 }
 
 /** Replaces an app's storage by the extracted files in `work`. `only`: the id of the one object to replace; null: all. */
