@@ -1,21 +1,12 @@
 // Copies pages that Next.js made at build time into the cache of the Worker, as `opennextjs-cloudflare deploy` does. The
 // kind of the cache is found by its name in the Worker's code: OpenNext's `populateCache` uses the same names.
 import { createHash } from 'node:crypto';
-import {
-  constants,
-  copyFileSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
-import { MAX_ENTRIES } from '../limits.ts';
 import { copyAssets } from '../project/assets.ts';
-import { insidePath, isThere, show } from '../project/path-containment.ts';
+import { isThere } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
 import type { Assets, Bundle, DatabaseMigration, Prefill } from '../release.ts';
 
@@ -48,7 +39,7 @@ interface Bundled {
  * Copies the cache of a project with OpenNext into `out`, under the names that the Worker expects.
  * @returns `prefill`: the files to put into a bucket or a namespace; `assets`: the given assets, which may now contain the
  * cache
- * @throws {BuildFailure} for a cache that is too large, and a Worker without the binding to its cache
+ * @throws {BuildFailure} for a cache that is too large or has a link out of the project, and a Worker without the binding to its cache
  */
 export function copyNextCache({ place, file, config, worker, assets, out, limitMb }: Bundled): {
   prefill?: Prefill;
@@ -99,28 +90,18 @@ export function tagsMigration(binding: string, out: string, target: string): Dat
 }
 
 /** Copies each file to the path that is its key, without the prefix. @returns the number of files */
-function copyByKey({ root }: Place, from: string, to: string, limitMb: number): number {
-  let files = 0;
-  let bytes = 0;
-  for (const entry of readdirSync(from, { recursive: true, withFileTypes: true })) {
-    if (entry.isDirectory()) continue;
-    const path = relative(from, join(entry.parentPath, entry.name));
-    const real = insidePath(root, from, path, CACHE);
-    const stats = statSync(real);
-    if (!stats.isFile()) throw new BuildFailure(`${show(root, real)} is not a file`);
-    bytes += stats.size;
-    if (++files > MAX_ENTRIES) throw tooMuch(`${MAX_ENTRIES} files`);
-    if (bytes > limitMb * 2 ** 20)
-      throw tooMuch(`the ${limitMb} MiB that a build may use (RUNNER_BUILD_MAX_MB)`);
-    const target = join(to, keyOf(path));
+function copyByKey(place: Place, from: string, to: string, limitMb: number): number {
+  const copied = `${to}-copied`;
+  copyAssets(place, from, copied, limitMb);
+  // Only the copy is listed: `readdirSync` follows symbolic links, and the copy has none.
+  const files = readdirSync(copied, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
+  for (const { parentPath, name } of files) {
+    const target = join(to, keyOf(relative(copied, join(parentPath, name))));
     mkdirSync(dirname(target), { recursive: true });
-    copyFileSync(real, target, constants.COPYFILE_FICLONE);
+    renameSync(join(parentPath, name), target);
   }
-  return files;
-}
-
-function tooMuch(limit: string): BuildFailure {
-  return new BuildFailure(`${CACHE} has more than ${limit}: make fewer pages at build time`);
+  rmSync(copied, { recursive: true });
+  return files.length;
 }
 
 /** Returns a file's key in the cache. @param path `<build>/<key>.cache` or `__fetch/<build>/<key>`; other paths throw */

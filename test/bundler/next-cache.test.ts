@@ -1,6 +1,10 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
+import { symlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { bundleProject } from '../../bundler/bundle.ts';
+import { NO_SETTINGS } from '../../runtime/builds/release/build-input.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
 
 const worktrees = makeWorktrees();
@@ -79,4 +83,26 @@ test('a cache without its binding and a file that is not a cache entry fail by n
     worktrees.bundle(project(R2, bucket, { '.open-next/cache/notes.txt': '' })),
     /\.open-next\/cache\/notes\.txt is not an entry of OpenNext's cache/,
   );
+});
+
+test('a link in a cache to a folder around it, or out of the project, fails by name', async () => {
+  const cases = [
+    ['../b1', /cache\/b1\/linked is a link to a folder that contains the link/],
+    ['/usr', /cache\/b1\/linked is a link that leaves the project/],
+  ] as const;
+  for (const [target, message] of cases) {
+    const worktree = worktrees.write(project(R2, bucket));
+    symlinkSync(target, join(worktree, '.open-next/cache/b1/linked'));
+    const out = `${worktree}-out`;
+    const settings = NO_SETTINGS;
+    const bundled = bundleProject({
+      worktree,
+      settings,
+      out,
+      environment: null,
+      assetsMb: 500,
+      before: null,
+    });
+    await assert.rejects(bundled, message);
+  }
 });

@@ -185,6 +185,17 @@ test('the app serves, and a saved change serves soon after', async () => {
   await eventually(async () => (await answer()).word === 'second', 'what was saved');
 });
 
+test('a saved file of a hidden folder serves soon after', async () => {
+  mkdirSync(join(folder, 'public/.well-known'));
+  for (const text of ['first', 'second']) {
+    write('public/.well-known/security.txt', text);
+    await eventually(
+      async () => (await dev.get('/.well-known/security.txt')).text === text,
+      'what was saved',
+    );
+  }
+});
+
 test('a build or start that fails names the source position, and the version before serves until it is fixed', async () => {
   write('src/word.js', 'export function word( {\n');
   await eventually(() => /the build failed: src\/word\.js:2:1: /.test(dev.said), 'the error');

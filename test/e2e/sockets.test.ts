@@ -12,6 +12,7 @@ import { after, before, test } from 'node:test';
 import { asUser, type User } from '../../runtime/isolation/users.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { type Listening, listeningSockets } from '../support/e2e/sockets.ts';
+import { liveFiles } from '../support/live-files.ts';
 import { cells, descendants, eventually } from '../support/processes.ts';
 import { NEEDS_USERS } from '../support/users.ts';
 
@@ -73,11 +74,7 @@ const portOf = ({ at }: Listening): number => ('port' in at ? at.port : 0);
 
 /** Returns the paths of all socket files. Some sockets were bound to another path and moved. */
 function socketFiles(): string[] {
-  const entries = readdirSync(cellar.data, { recursive: true, withFileTypes: true });
-  return entries
-    .filter((entry) => entry.isSocket())
-    .map(({ parentPath, name }) => join(parentPath, name))
-    .toSorted();
+  return liveFiles(cellar.data, '-type', 's').toSorted();
 }
 
 function sockets(): Listening[] {

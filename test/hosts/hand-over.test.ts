@@ -1,6 +1,6 @@
 // Moves of an app between hosts. The new home has every acknowledged write, and only one host writes the app's record.
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { DeployFact, WantedApp } from '../../handlers/contract/host/host-calls.ts';
@@ -23,6 +23,7 @@ import { type HostStore, openHostStore } from '../../sqlite/host/index.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { askUpstream } from '../support/edge/ask.ts';
 import { makeRelease, workerd } from '../support/fleets/release.ts';
+import { liveFiles } from '../support/live-files.ts';
 import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -575,8 +576,7 @@ function beginRestore({ paths }: TestHost, id = APP): void {
 
 /** Returns the files of restored data in the trash of a host. */
 function thrownAway({ paths }: TestHost): string[] {
-  const all = existsSync(paths.trash) ? readdirSync(paths.trash, { recursive: true, encoding: 'utf8' }) : [];
-  return all.filter((name) => name.endsWith('/importing/v1/do/restored'));
+  return liveFiles(paths.trash, '-path', '*/importing/v1/do/restored');
 }
 
 /** Returns the names of restored data in the bucket. */

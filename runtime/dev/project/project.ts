@@ -1,7 +1,7 @@
 // Makes releases of a folder's project.
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { glob, readdir } from 'node:fs/promises';
+import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { Release } from '../../../bundler/release.ts';
@@ -145,9 +145,8 @@ export class Project {
 
 async function digestOf(bundle: object, directory: string): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify(bundle));
-  const files: string[] = [];
-  for await (const entry of glob('**', { cwd: directory, withFileTypes: true }))
-    if (entry.isFile()) files.push(join(entry.parentPath, entry.name));
+  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
   for (const path of files.sort())
     hash.update(path.slice(directory.length)).update('\0').update(readFileSync(path));
   return hash.digest('base64');

@@ -1,7 +1,7 @@
 // Waits for what an app stores.
-import { readdirSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { statSync } from 'node:fs';
 import { layout } from '../../../runtime/disk/data-directory.ts';
+import { liveFiles } from '../live-files.ts';
 import { eventually } from '../processes.ts';
 import type { Cellar } from './cellar.ts';
 
@@ -11,9 +11,9 @@ import type { Cellar } from './cellar.ts';
  */
 export function written(cellar: Cellar, id: string, after: number): Promise<void> {
   const data = layout(cellar.data).data(id);
-  const isLater = (name: string) => name.endsWith('.sqlite') && statSync(join(data, name)).mtimeMs > after;
+  const isLater = (name: string) => (statSync(name, { throwIfNoEntry: false })?.mtimeMs ?? 0) > after;
   return eventually(
-    () => readdirSync(data, { recursive: true }).map(String).some(isLater),
+    () => liveFiles(data, '-name', '*.sqlite').some(isLater),
     `an object of ${id} is written`,
   );
 }
