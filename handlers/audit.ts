@@ -81,8 +81,22 @@ export function detailsOf(input: Record<string, unknown>): Record<string, string
   return Object.fromEntries(named);
 }
 
-/** Runs `work`. Writes an audit entry before it returns the result or throws the error of `work`. */
-export async function audited<Result>(
+/**
+ * Runs `work`. Writes an audit entry before it returns the result or throws the error of `work`. Both also end when the
+ * client leaves: otherwise a caller could hide a change by closing the connection.
+ */
+export function audited<Result>(
+  context: RequestContext,
+  author: Author,
+  target: Target,
+  work: () => Promise<Result>,
+): Promise<Result> {
+  const ending = workAndRecord(context, author, target, work);
+  context.waitUntil(ending.catch(() => {}));
+  return ending;
+}
+
+async function workAndRecord<Result>(
   context: RequestContext,
   author: Author,
   target: Target,
