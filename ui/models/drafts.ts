@@ -7,7 +7,7 @@ export interface Draft {
   path: string;
   /** The new text; null: the file is deleted. */
   text: string | null;
-  /** The text on main; null: the file does not exist there. */
+  /** The text on main that the change began from; null: the file did not exist there. */
   was: string | null;
 }
 
@@ -32,28 +32,27 @@ export function draftsOf(app: string) {
     make(next);
     files.value = next;
   };
+  /** Stores a draft. A file that equals main is not a draft. */
+  const put = (draft: Draft) =>
+    change((next) => (draft.text === draft.was ? next.delete(draft.path) : next.set(draft.path, draft)));
   return {
     files,
     list: computed(() => [...files.value.values()].sort((a, b) => a.path.localeCompare(b.path))),
-    /** Stores typed text. A file that equals main is not a draft. */
+    /** Stores typed text. `was` is the text on main for the first change of a file; later changes keep that text. */
     write(path: string, text: string, was: string | null) {
-      change((next) => {
-        if (text === was) next.delete(path);
-        else next.set(path, { path, text, was });
-      });
+      put({ was, ...files.peek().get(path), path, text });
     },
     /** Marks a file of main as deleted, or drops the draft of a new file. */
     remove(path: string, was: string | null) {
-      change((next) => {
-        if (was === null) next.delete(path);
-        else next.set(path, { path, text: null, was });
-      });
+      put({ path, text: null, was });
+    },
+    /** Sets the text that main has now, for a file with a draft. */
+    setMain(path: string, was: string | null) {
+      const draft = files.peek().get(path);
+      if (draft) put({ ...draft, was });
     },
     discard(path: string) {
       change((next) => next.delete(path));
-    },
-    clear() {
-      files.value = new Map();
     },
   };
 }

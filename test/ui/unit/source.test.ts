@@ -1,7 +1,9 @@
 // The source of an app: its tree of files, and uncommitted changes.
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import type { Failure } from '../../../ui/api.ts';
 import { changeOf, draftsOf, hasDrafts } from '../../../ui/models/drafts.ts';
+import { sourceModel } from '../../../ui/models/source/source.ts';
 import {
   buildTree,
   filterFiles,
@@ -48,6 +50,94 @@ test('a draft has the kind of its change, and ends when the text is as before', 
   drafts.remove('b.ts', null);
   drafts.discard('c.ts');
   assert.ok(!hasDrafts());
+});
+
+test('a draft keeps the text on main that its change began from', () => {
+  const drafts = draftsOf('shop');
+  drafts.write('a.ts', 'new', 'old');
+  drafts.write('a.ts', 'newer', 'of another person');
+  assert.deepEqual(drafts.list.value, [{ path: 'a.ts', text: 'newer', was: 'old' }]);
+  drafts.setMain('a.ts', 'newer');
+  assert.ok(!hasDrafts(), 'main has its text');
+});
+
+/** Fakes the API of an app. `main` has the texts of its files; a binary file is null. */
+function fakeMain(t: TestContext, main: Record<string, string | null>) {
+  const server = { sha: '1'.repeat(40), main, commits: [] as unknown[], onCommit: () => {} };
+  Object.assign(globalThis, { document: Object.assign(new EventTarget(), { visibilityState: 'visible' }) });
+  const answer = (
+    method: string,
+    params: { path: string; ref?: string; parent?: string; files: unknown },
+  ) => {
+    if (method === 'source.tree') return { result: { sha: server.sha, items: [], next_cursor: null } };
+    if (method === 'source.diff') return { result: { from: null, to: null, files: [] } };
+    if (method === 'source.commit') {
+      server.commits.push([params.parent, params.files]);
+      server.onCommit();
+      return { result: { sha: '9'.repeat(40), deploy_id: 'd1' } };
+    }
+    assert.deepEqual([method, params.ref], ['source.blob', server.sha]);
+    const text = server.main[params.path];
+    if (text === undefined) return { error: { data: { status: 404, code: 'path_not_found', detail: '' } } };
+    const content_type = text === null ? 'application/octet-stream' : 'text/plain';
+    return { result: { path: params.path, content_type, content_base64: btoa(text ?? '\0') } };
+  };
+  t.mock.method(globalThis, 'fetch', async (_: string, { body }: { body: string }) => {
+    const { method, params } = JSON.parse(body);
+    return Response.json(answer(method, params));
+  });
+  session.value = { account: { id: 'ada', name: 'Ada', email: 'ada@example.com' } } as Session;
+  return server;
+}
+
+test('a file that another person changed is not overwritten before its difference is shown', async (t) => {
+  const server = fakeMain(t, { 'a.ts': 'one', 'c.ts': 'one' });
+  const model = sourceModel('store', '');
+  t.after(model.close);
+  const { drafts } = model;
+  drafts.write('a.ts', "Ada's", 'one');
+  drafts.write('new.ts', "Ada's", null);
+  drafts.write('binary', "Ada's", null);
+  drafts.remove('c.ts', 'one');
+  drafts.write('d.ts', 'both', 'one');
+  Object.assign(server, {
+    sha: '2'.repeat(40),
+    main: { 'a.ts': "Bob's", 'new.ts': "Bob's", 'd.ts': 'both' },
+  });
+  await model.tree.refresh();
+
+  await assert.rejects(model.commit('Change'), /a\.ts, c\.ts, d\.ts, new\.ts/);
+  assert.deepEqual(server.commits, []);
+  assert.deepEqual(drafts.list.value, [
+    { path: 'a.ts', text: "Ada's", was: "Bob's" },
+    { path: 'binary', text: "Ada's", was: null },
+    { path: 'new.ts', text: "Ada's", was: "Bob's" },
+  ]);
+
+  server.main.binary = null;
+  await assert.rejects(model.commit('Change'), /^Error: binary is a binary file/);
+  assert.deepEqual(server.commits, []);
+  drafts.discard('binary');
+  // The person types on while the commit is sent.
+  server.onCommit = () => drafts.write('a.ts', 'more', null);
+  assert.equal(await model.commit('Change'), 'd1');
+  const files = ['a.ts', 'new.ts'].map((path) => ({ path, content: "Ada's" }));
+  assert.deepEqual(server.commits, [[server.sha, files]]);
+  assert.deepEqual(drafts.list.value, [{ path: 'a.ts', text: 'more', was: "Ada's" }]);
+  drafts.discard('a.ts');
+});
+
+test('another commit that main got at the same time is compared too', async (t) => {
+  const server = fakeMain(t, { 'a.ts': 'one' });
+  const model = sourceModel('store', '');
+  t.after(model.close);
+  model.drafts.write('a.ts', "Ada's", 'one');
+  await model.tree.refresh();
+  Object.assign(server, { sha: '2'.repeat(40), main: { 'a.ts': "Bob's" } });
+  await assert.rejects(model.readAgain(), ({ message }: Failure) => message.startsWith('a.ts'));
+  assert.deepEqual(model.drafts.list.value, [{ path: 'a.ts', text: "Ada's", was: "Bob's" }]);
+  await model.readAgain();
+  model.drafts.discard('a.ts');
 });
 
 test('drafts stay when the same person signs in again, and are removed for another person', () => {

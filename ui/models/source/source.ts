@@ -1,10 +1,10 @@
 // The source of an app: files of a commit, the open file, and uncommitted changes.
 import { computed, effect, signal } from '@preact/signals';
-import { api, type Result } from '../../api.ts';
+import { api, Failure, type Result } from '../../api.ts';
 import { resource } from '../../live.ts';
 import { queryOf } from '../../router.ts';
 import { session } from '../../session.ts';
-import { draftsOf } from '../drafts.ts';
+import { type Draft, draftsOf } from '../drafts.ts';
 import { bytesOf, textOf } from './blob.ts';
 import { buildTree, filterFiles, foldersOf, type TreeFile } from './tree.ts';
 
@@ -62,6 +62,23 @@ export function sourceModel(app: string, path: string) {
     void ahead.refresh();
   });
 
+  /**
+   * Compares drafts with main, and gives each the text there as its base.
+   * @throws {Failure} names the files that others have changed
+   */
+  const compare = async (list: readonly Draft[], at: string | null) => {
+    const changed: string[] = [];
+    for (const { path, was } of list) {
+      const now = at === null ? null : await mainText(app, path, at);
+      if (now === was) continue;
+      drafts.setMain(path, now);
+      changed.push(path);
+    }
+    if (changed.length === 0) return;
+    const words = `${changed.join(', ')} changed on main after you began. The difference to main is shown here now. Commit again to keep your text, or close this and change it.`;
+    throw new Failure(words, null, 0);
+  };
+
   const open = openFolders.get(app) ?? new Set<string>();
   openFolders.set(app, open);
   for (const folder of foldersOf(path)) open.add(folder);
@@ -91,26 +108,34 @@ export function sourceModel(app: string, path: string) {
       if (!open.delete(folder)) open.add(folder);
       folders.value = new Set(open);
     },
-    /** Commits all drafts to main. @returns the id of the deploy that this starts */
+    /**
+     * Commits all drafts to main.
+     * @returns the id of the deploy that this starts
+     * @throws {Failure} also when another person has changed one of the files
+     */
     async commit(message: string): Promise<string> {
       const { name, email } = session.peek()!.account;
       const parent = tree.data.peek()?.sha ?? null;
+      const sent = drafts.list.peek();
+      await compare(sent, parent);
       const { deploy_id } = await api('source.commit', {
         id: app,
         message,
         author_name: name,
         author_email: email,
         ...(parent !== null && { parent }),
-        files: drafts.list
-          .peek()
-          .map((each) =>
-            each.text === null
-              ? { path: each.path, delete: true as const }
-              : { path: each.path, content: each.text },
-          ),
+        files: sent.map(({ path, text }) =>
+          text === null ? { path, delete: true as const } : { path, content: text },
+        ),
       });
-      drafts.clear();
+      // What the person typed meanwhile stays.
+      for (const { path, text } of sent) drafts.setMain(path, text);
       return deploy_id;
+    },
+    /** Reads main again, and compares the drafts with it. @throws {Failure} as `commit` */
+    async readAgain(): Promise<void> {
+      await tree.refresh();
+      await compare(drafts.list.peek(), tree.data.peek()?.sha ?? null);
     },
     close() {
       watch();
@@ -119,6 +144,22 @@ export function sourceModel(app: string, path: string) {
       ahead.close();
     },
   };
+}
+
+/**
+ * Returns the text of a file at a commit; null when it does not exist there.
+ * @throws {Failure} for a binary file, which would be overwritten unseen
+ */
+async function mainText(app: string, path: string, ref: string): Promise<string | null> {
+  try {
+    const text = textOf(await api('source.blob', { id: app, path, ref }));
+    if (text !== null) return text;
+  } catch (error) {
+    if ((error as Failure).code === 'path_not_found') return null;
+    throw error;
+  }
+  const words = `${path} is a binary file on main now. Discard your change of it, or change the file with git.`;
+  throw new Failure(words, null, 0);
 }
 
 function openFile(blob: Result<'source.blob'>, ref: string): OpenFile {

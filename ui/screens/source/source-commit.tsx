@@ -36,10 +36,7 @@ export function Commit({ app, model, onClose }: { app: string; model: Model; onC
       setBusy(false);
     }
   };
-  const readAgain = async () => {
-    await model.tree.refresh();
-    setFailure(null);
-  };
+  const readAgain = () => model.readAgain().then(() => setFailure(null), setFailure);
   return (
     <Dialog title={`Commit ${plural(changes.length, 'change')} to main`} onClose={onClose} large>
       <form onSubmit={commit} class="stack">
@@ -72,7 +69,7 @@ export function Commit({ app, model, onClose }: { app: string; model: Model; onC
         )}
         <footer>
           <Button onClick={onClose}>Not yet</Button>
-          <Button look="primary" type="submit" disabled={busy}>
+          <Button look="primary" type="submit" disabled={busy || changes.length === 0}>
             Commit and deploy
           </Button>
         </footer>

@@ -98,7 +98,8 @@ export function File({
             text={own?.text ?? read?.text ?? ''}
             line={Number(queryOf('line')) || null}
             isReadOnly={!isMain || !may('push') || (read?.isCut ?? false)}
-            onText={(text) => drafts.write(path, text, was)}
+            was={was}
+            onText={(text, from) => drafts.write(path, text, from)}
             onSave={save}
           />
         </>
@@ -108,14 +109,20 @@ export function File({
 }
 
 type EditorProps = Parameters<typeof EditorPart>[0];
+type LazyProps = Omit<EditorProps, 'onText'> & {
+  /** The text on main. */
+  was: string | null;
+  onText: (text: string, was: string | null) => void;
+};
 let loaded: ComponentType<EditorProps> | null = null;
 
 /** Loads the editor when the first file is opened. */
-function LazyEditor(props: EditorProps) {
+function LazyEditor({ onText, ...props }: LazyProps) {
   const [Part, setPart] = useState<ComponentType<EditorProps> | null>(() => loaded);
   const [failure, setFailure] = useState(false);
-  // Typing changes `props.text`. The editor has that text already, so it keeps the initial prop.
-  const [text] = useState(props.text);
+  // Typing changes `props.text`. The editor has that text already, so it keeps the initial prop, and the text of main
+  // that it began from: the file may be read again meanwhile.
+  const [{ text, was }] = useState(props);
   const load = () =>
     import('../../editor/editor.tsx').then(
       ({ default: found }) => {
@@ -128,7 +135,7 @@ function LazyEditor(props: EditorProps) {
   useEffect(() => {
     if (loaded === null) void load();
   }, []);
-  if (Part) return <Part {...props} text={text} />;
+  if (Part) return <Part {...props} text={text} onText={(now) => onText(now, was)} />;
   return (
     <>
       {failure && (
