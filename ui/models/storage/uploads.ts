@@ -123,7 +123,7 @@ async function send(upload: Upload, signal: AbortSignal): Promise<void> {
     return;
   }
   const place = { id: app, bucket, key };
-  const again = { signal, idempotencyKey: crypto.randomUUID() };
+  const again = { signal, idempotencyKey: randomKey() };
   let known = begun.get(id);
   if (known === undefined) {
     const { upload_id } = await withRetries(id, signal, () =>
@@ -139,10 +139,15 @@ async function send(upload: Upload, signal: AbortSignal): Promise<void> {
     known.parts.push(await put<Begun['parts'][number]>(query, part, from));
   }
   const { upload_id, parts } = known;
-  const end = { signal, idempotencyKey: crypto.randomUUID() };
+  const end = { signal, idempotencyKey: randomKey() };
   await withRetries<Result<'storage.r2.complete_upload'>>(id, signal, () =>
     api('storage.r2.complete_upload', { ...place, upload_id, parts }, end),
   );
+}
+
+/** Returns a new idempotency key. Browsers have `crypto.randomUUID` only for HTTPS and localhost. */
+function randomKey(): string {
+  return crypto.getRandomValues(new Uint32Array(4)).join('-');
 }
 
 /** Returns the part size for a file, in bytes. */

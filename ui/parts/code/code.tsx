@@ -2,6 +2,7 @@
 import { useState } from 'preact/hooks';
 import { Button } from '../controls/button.tsx';
 import { IconCheck, IconCopy } from '../icons.tsx';
+import { copyText } from './copy-text.ts';
 
 /** A button that copies `text`. `label` says what it copies. */
 export function Copy({
@@ -27,17 +28,6 @@ export function Copy({
       </span>
     </Button>
   );
-}
-
-/** Copies a text. Browsers have the clipboard API only for HTTPS and localhost; elsewhere it copies a selected text. */
-export async function copyText(text: string): Promise<void> {
-  if (navigator.clipboard) return navigator.clipboard.writeText(text);
-  const area = document.createElement('textarea');
-  area.value = text;
-  document.body.append(area);
-  area.select();
-  document.execCommand('copy');
-  area.remove();
 }
 
 /** A block of code or commands, with a button that copies it. */

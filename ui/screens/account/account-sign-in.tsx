@@ -10,6 +10,7 @@ import {
   type SignedIn,
   secondFactorModel,
 } from '../../models/account/account.ts';
+import { hasPasskeys } from '../../models/account/sign-in.ts';
 import { Code } from '../../parts/code/code.tsx';
 import { QrCode } from '../../parts/code/qr-code.tsx';
 import { Button, RemoveButton } from '../../parts/controls/button.tsx';
@@ -177,15 +178,18 @@ export function Passkeys({ model }: { model: Model }) {
     <section class="panel" aria-labelledby="passkeys">
       <header>
         <h2 id="passkeys">Passkeys</h2>
-        <Button short onClick={() => setAdding(true)}>
-          <IconPlus /> Add a passkey
-        </Button>
+        {hasPasskeys() && (
+          <Button short onClick={() => setAdding(true)}>
+            <IconPlus /> Add a passkey
+          </Button>
+        )}
       </header>
       <Loaded of={passkeys.of}>
         {() =>
           passkeys.items.value.length === 0 ? (
             <p class="body muted">
               With a passkey you sign in with your fingerprint, your face or a security key.
+              {!hasPasskeys() && ' To add one, open Cellar by HTTPS in a browser that has passkeys.'}
             </p>
           ) : (
             <Table
