@@ -69,7 +69,6 @@ export type Route = { [Name in RouteName]: { name: Name } & ParamsOf<Name> }[Rou
 /** Parses a path. @returns null when no screen has this path */
 export function parseRoute(path: string): Route | null {
   const asked = path.split('/').slice(1);
-  if (asked.length > 1 && asked.at(-1) === '') asked.pop();
   for (const [name, pattern] of Object.entries(paths)) {
     const found = match(pattern.split('/').slice(1), asked);
     if (found) return { name, ...found } as Route;
@@ -96,22 +95,27 @@ function match(pattern: string[], asked: string[]): Record<string, string> | nul
     if (value === null || value === '') return null;
     found[part.slice(1)] = value;
   }
-  return asked.length === pattern.length ? found : null;
+  // A slash at the end changes nothing.
+  const over = asked.length - pattern.length;
+  return over === 0 || (over === 1 && asked.at(-1) === '') ? found : null;
 }
 
-/** Texts that are written with one `~` more: browsers remove `.` and `..` from a path, also in percent-encoding. */
-const DOTS = /^~*\.{1,2}$/;
+/**
+ * Texts that are written with one `~` more. Browsers remove `.` and `..` from a path, also in percent-encoding, and proxies
+ * may remove an empty segment.
+ */
+const ESCAPED = /^~*\.{0,2}$/;
 
 /** Returns a text as a segment of a path. */
 function segmentOf(text: string): string {
-  return DOTS.test(text) ? `~${text}` : encodeURIComponent(text);
+  return ESCAPED.test(text) ? `~${text}` : encodeURIComponent(text);
 }
 
 /** Returns the text of a segment; null when it has a broken escape. */
 function segmentText(segment: string): string | null {
   try {
     const text = decodeURIComponent(segment);
-    return DOTS.test(text) ? text.replace('~', '') : text;
+    return ESCAPED.test(text) ? text.replace('~', '') : text;
   } catch {
     return null;
   }
@@ -124,7 +128,9 @@ export function href(route: Route, query: Query = {}): string {
   const values: Record<string, string> = route;
   const path = paths[route.name].replace(/\/:(\w+)(\*?)/g, (_, name: string, rest: string) => {
     if (rest === '') return `/${segmentOf(values[name]!)}`;
-    return values[name] === '' ? '' : `/${values[name]!.split('/').map(segmentOf).join('/')}`;
+    if (values[name] === '') return '';
+    // A slash at the end is written as such.
+    return `/${values[name]!.split('/').map(segmentOf).join('/')}`.replace(/\/~$/, '/');
   });
   const search = printQuery(new URLSearchParams(), query);
   return search === '' ? path : `${path}?${search}`;

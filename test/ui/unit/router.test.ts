@@ -18,6 +18,22 @@ test('parses the address of a view, and decodes its parameters', () => {
   assert.deepEqual(parseRoute('/apps/shop/source'), { name: 'source', app: 'shop', path: '' });
 });
 
+test('a folder of a bucket keeps its slashes', () => {
+  const at = '/apps/shop/storage/buckets/files';
+  for (const [prefix, path] of [
+    ['', at],
+    ['a/', `${at}/a/`],
+    ['/', `${at}/~/`],
+    ['a//', `${at}/a/~/`],
+    ['//~/', `${at}/~/~/~~/`],
+  ] as const) {
+    const route = { name: 'bucket', app: 'shop', bucket: 'files', prefix } as const;
+    assert.equal(href(route), path);
+    assert.deepEqual(parseRoute(path), route);
+  }
+  assert.equal((parseRoute(`${at}/`) as { prefix: string }).prefix, '');
+});
+
 test('parses no other address', () => {
   for (const path of ['/apps', '/apps/', '/apps/shop/nothing', '/nothing', '/apps/%ff', '/new/more'])
     assert.equal(parseRoute(path), null, path);
@@ -28,7 +44,11 @@ test('parses every route that it prints', () => {
     fc.string({ minLength: 1, unit: 'grapheme' }),
     fc.constantFrom('.', '..', '~..', '~~.', '~', '%2e%2e'),
   );
-  const tail = fc.array(segment.filter((text) => !text.includes('/'))).map((parts) => parts.join('/'));
+  const part = fc.oneof(
+    segment.filter((text) => !text.includes('/')),
+    fc.constant(''),
+  );
+  const tail = fc.array(part).map((parts) => parts.join('/'));
   fc.assert(
     fc.property(
       fc.constantFrom(...(Object.keys(paths) as RouteName[])),

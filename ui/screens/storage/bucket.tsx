@@ -24,12 +24,14 @@ import { ObjectDialog } from './bucket-object.tsx';
 interface Props {
   app: string;
   bucket: string;
+  /** The folder, such as `a/b/`; empty for the whole bucket. */
   prefix: string;
 }
 type Item = { folder: string } | BucketObject;
 
 export default function Bucket({ app, bucket, prefix: path }: Props) {
-  const prefix = path === '' ? '' : `${path}/`;
+  // A typed address may have no slash at the end.
+  const prefix = path === '' || path.endsWith('/') ? path : `${path}/`;
   const model = useModel(() => folderModel(app, bucket, prefix));
   const { items } = model;
   const input = useRef<HTMLInputElement>(null);
@@ -62,7 +64,7 @@ export default function Bucket({ app, bucket, prefix: path }: Props) {
           <IconUpload /> Upload files
         </Button>
       </Head>
-      <Path {...{ app, bucket }} prefix={path} />
+      <Path {...{ app, bucket, prefix }} />
       {/* biome-ignore lint/a11y/noStaticElementInteractions: the button above does the same by keyboard */}
       <div
         class={over ? 'panel drop over' : 'panel drop'}
@@ -96,11 +98,8 @@ export default function Bucket({ app, bucket, prefix: path }: Props) {
                 'folder' in item ? (
                   <span class="row nowrap">
                     <IconFolder />
-                    <Link
-                      to={{ name: 'bucket', app, bucket, prefix: item.folder.slice(0, -1) }}
-                      class="main-cell cut"
-                    >
-                      {nameOf(item.folder.slice(0, -1))}
+                    <Link to={{ name: 'bucket', app, bucket, prefix: item.folder }} class="main-cell cut">
+                      {nameOf(item.folder.slice(0, -1)) || '/'}
                     </Link>
                   </span>
                 ) : (
@@ -168,7 +167,7 @@ function Download({ url, name }: { url: string; name: string }) {
 
 function Path({ app, bucket, prefix }: Props) {
   if (prefix === '') return null;
-  const folders = prefix.split('/');
+  const folders = prefix.slice(0, -1).split('/');
   return (
     <nav class="path" aria-label="Folders">
       <ol class="row">
@@ -179,10 +178,10 @@ function Path({ app, bucket, prefix }: Props) {
           <li key={folders.slice(0, i + 1).join('/')}>
             <span class="muted">/ </span>
             <Link
-              to={{ name: 'bucket', app, bucket, prefix: folders.slice(0, i + 1).join('/') }}
+              to={{ name: 'bucket', app, bucket, prefix: `${folders.slice(0, i + 1).join('/')}/` }}
               current={i === folders.length - 1}
             >
-              {folder}
+              {folder || '/'}
             </Link>
           </li>
         ))}
