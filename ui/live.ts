@@ -1,6 +1,7 @@
 // Keeps views up to date: reconnecting streams, bounded lists, and polling.
-import { type ReadonlySignal, signal } from '@preact/signals';
+import { computed, type ReadonlySignal, signal } from '@preact/signals';
 import { type Failure, lostSince, type OperationName, type Params, type Result, stream } from './api.ts';
+import { isEnded } from './session.ts';
 
 /** Interval at which new events are shown, in ms. */
 const FLUSH_MS = 250;
@@ -18,7 +19,7 @@ interface Listener<Data> {
   onReset?(skipped: number | null): void;
   onOpen?(): void;
   onLost?(): void;
-  /** Called once when the API refuses the stream (4xx except `rate_limited`), which then ends. Default: `onReset(null)`. */
+  /** Called once when the API refuses the stream (4xx except `rate_limited` and 401), which then ends. Default: `onReset(null)`. */
   onRefused?(failure: Failure): void;
 }
 
@@ -72,7 +73,9 @@ export function live<Name extends OperationName>(
       } catch (error) {
         if (own.signal.aborted) return;
         const { status, code } = error as Failure;
-        if (status >= 400 && status < 500 && code !== 'rate_limited') {
+        // While a screen without a session is still there, the person can sign in again.
+        const isRetryable = code === 'rate_limited' || code === 'signed_out';
+        if (status >= 400 && status < 500 && !isRetryable) {
           // Default: the list is read again. The API refuses that too, and the view shows the reason.
           if (listener.onRefused) listener.onRefused(error as Failure);
           else listener.onReset?.(null);
@@ -160,6 +163,9 @@ export function liveRows<Row>(keep = ROWS) {
   };
 }
 
+/** Whether reads fail now: the server does not respond, or the person must sign in again. */
+const isAway = computed(() => lostSince.value !== null || isEnded.value);
+
 /** Data read from the server, for a view. */
 export interface Resource<Data> {
   /** The data read last; null before. It stays during a new read, and when that read fails. */
@@ -173,7 +179,8 @@ export interface Resource<Data> {
 }
 
 /**
- * Reads data while the page is visible: now, every `everyMs`, when the page becomes visible again, and after a reconnect.
+ * Reads data while the page is visible: now, every `everyMs`, when the page becomes visible again, and after a reconnect
+ * or a new sign-in.
  * Retries at least every 5 s while the server does not respond. An unattended page polls at a sixth of the rate, and at
  * once when a person returns. Must be closed with its view: `useModel` does that.
  */
@@ -213,8 +220,9 @@ export function resource<Data>(
       clearTimeout(timer);
     },
   );
-  const unsubscribe = lostSince.subscribe((since) => {
-    if (since === null && failure.peek()?.code === 'offline' && !closed) void refresh();
+  const unsubscribe = isAway.subscribe((isAway) => {
+    const { code } = failure.peek() ?? {};
+    if (!isAway && (code === 'offline' || code === 'signed_out') && !closed) void refresh();
   });
   let seen = returns.peek();
   const watch = returns.subscribe((times) => {

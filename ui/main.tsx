@@ -14,7 +14,7 @@ import { render } from 'preact';
 import { App, loadAhead } from './layout/app.tsx';
 import { followRole } from './role.ts';
 import { startRouter } from './router.ts';
-import { loadSession } from './session.ts';
+import { loadSession, watchSession } from './session.ts';
 import { watchTyping } from './unsaved.ts';
 
 startRouter();
@@ -24,4 +24,5 @@ const session = loadSession();
 session.catch(() => {});
 loadAhead();
 followRole();
+watchSession();
 render(<App session={session} />, document.getElementById('page')!);

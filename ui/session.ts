@@ -2,7 +2,7 @@
 import { computed, signal } from '@preact/signals';
 import type { SignedIn } from '../handlers/contract/people/sign-in.ts';
 import { serverRoute, signedOut } from './api.ts';
-import { forgetKept } from './unsaved.ts';
+import { forgetKept, hasUnsaved } from './unsaved.ts';
 
 export interface Session {
   account: SignedIn;
@@ -25,6 +25,8 @@ export interface Session {
 
 /** Null: not signed in. Undefined: not read yet. */
 export const session = signal<Session | null | undefined>(undefined);
+/** Whether the session has ended, but its screen stays, below a sign-in: it has unsaved text. */
+export const isEnded = signal(false);
 /** The provider by which people sign in; null without one. `required`: people cannot sign in any other way. */
 export const provider = signal<{ name: string; required: boolean } | null>(null);
 /** Whether this machine sends e-mails. */
@@ -52,7 +54,17 @@ export async function loadSession(): Promise<void> {
   >('/session');
   provider.value = answer.provider;
   sendsMail.value = answer.mail;
-  session.value = answer.account === null ? null : answer;
+  if (answer.account !== null) session.value = answer;
+  else if (!isEnded.peek()) session.value = null;
+}
+
+/** Starts to read the session when a page without one becomes visible: the person may have signed in in another tab. */
+export function watchSession(): void {
+  document.addEventListener('visibilitychange', () => {
+    if (document.visibilityState === 'hidden' || (session.peek() !== null && !isEnded.peek())) return;
+    // Ignores a failure: the next change of visibility reads it again.
+    loadSession().catch(() => {});
+  });
 }
 
 /** Key in `sessionStorage` of an invite's token, while the person is at the provider's page. */
@@ -79,6 +91,7 @@ export async function signOut(): Promise<void> {
 /** Id of the account that signed in last; null before. */
 let last: string | null = null;
 session.subscribe((now) => {
+  isEnded.value = false;
   if (!now) return;
   if (last !== null && last !== now.account.id) forgetKept();
   last = now.account.id;
@@ -87,5 +100,7 @@ session.subscribe((now) => {
 // When a response says that nobody is signed in, ends the session in this page. The URL stays, so a sign-in shows the same
 // screen again.
 signedOut.subscribe((times) => {
-  if (times > 0) session.value = null;
+  if (times === 0) return;
+  if (session.peek() && hasUnsaved()) isEnded.value = true;
+  else session.value = null;
 });

@@ -16,8 +16,13 @@ export function watchTyping(): void {
     if (!savedTexts.has(field)) savedTexts.set(field, field.value);
   });
   addEventListener('beforeunload', (event) => {
-    if (hasTyped(document) || keepers.some(({ isUnsaved }) => isUnsaved())) event.preventDefault();
+    if (hasUnsaved()) event.preventDefault();
   });
+}
+
+/** Whether leaving the page would lose text. */
+export function hasUnsaved(): boolean {
+  return hasTyped() || keepers.some(({ isUnsaved }) => isUnsaved());
 }
 
 /** Registers text that survives switching screens. It is lost when the page is left, or another account signs in. */
@@ -39,16 +44,16 @@ export function sentText(form: Node): () => void {
   };
 }
 
-/** Whether the fields in a part of the page may be dropped: they have no unsaved text, or the person agrees. */
-export function mayDrop(part: Node = document): boolean {
+/** Whether the fields in a part of the page (default: all) may be dropped: without unsaved text, or if the person agrees. */
+export function mayDrop(part?: Node): boolean {
   return !hasTyped(part) || confirm(QUESTION);
 }
 
 /** Whether a part of the page has unsaved text. Ignores search fields, and `data-kept` fields, whose text is restored. */
-function hasTyped(part: Node): boolean {
+function hasTyped(part?: Node): boolean {
   return [...savedTexts].some(
     ([field, saved]) =>
-      part.contains(field) &&
+      (part?.contains(field) ?? field.isConnected) &&
       field.value !== saved &&
       field.value.trim() !== '' &&
       !field.closest('search, [data-kept]'),

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Locator } from 'playwright-core';
 import { Cellar } from '../support/e2e/cellar.ts';
+import { PASSWORD } from '../support/ui/accounts.ts';
 import { NEEDS_CHROMIUM, type Person } from '../support/ui/browser.ts';
 import { startUi } from '../support/ui/start.ts';
 import { makeShop, pathOf, settled, views } from '../support/ui/views.ts';
@@ -269,3 +270,52 @@ test(
     await isRefused(address, /./);
   },
 );
+
+test('a session that ends keeps typed text below a sign-in', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  page.removeAllListeners('dialog');
+  ada.expect(/status of 401/);
+  await page.goto(path('variables'));
+  await settled(ada);
+  await page.getByRole('button', { name: 'Add build variables' }).click();
+  const form = page.getByRole('dialog', { name: 'Add build variables' });
+  await form.getByLabel('Name').fill('LONG');
+  await form.getByLabel('Value', { exact: true }).fill('a long text');
+  await page.context().clearCookies();
+  const add = form.getByRole('button', { name: 'Add', exact: true });
+  await add.click();
+  const signIn = page.getByRole('dialog', { name: 'Sign in again' });
+  await signIn.getByText('What you typed is kept here').waitFor();
+  for (let times = 0; times < 3; times++) await page.keyboard.press('Escape');
+  await page.keyboard.press('Control+K');
+  assert.equal(await page.locator('dialog[open]').count(), 2, 'the sign-in stays, and is on top');
+  assert.deepEqual(await ada.findings(), []);
+  await signIn.getByLabel('E-mail').fill('ada@example.com');
+  await signIn.getByLabel('Password').fill(PASSWORD);
+  await signIn.getByRole('button', { name: 'Sign in', exact: true }).click();
+  await signIn.waitFor({ state: 'detached' });
+  assert.equal(await form.getByLabel('Value', { exact: true }).inputValue(), 'a long text');
+  await add.click();
+  await form.waitFor({ state: 'detached' });
+  await page.getByRole('cell', { name: 'LONG', exact: true }).waitFor();
+});
+
+test('a key is copied from its window without the clipboard API', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  await page.goto('/account');
+  await settled(ada);
+  await ada.evaluate("Object.defineProperty(navigator, 'clipboard', { value: undefined })");
+  const make = page.getByRole('button', { name: 'Make a key', exact: true });
+  await make.click();
+  await page.getByRole('button', { name: 'Make the key' }).click();
+  const key = await page.getByRole('dialog').locator('pre').textContent();
+  await page.getByRole('button', { name: 'Copy the key' }).click();
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  await page.getByRole('button', { name: 'I have kept it' }).click();
+  await make.click();
+  const field = page.getByLabel('What it is for');
+  await field.focus();
+  await page.keyboard.press('Control+A');
+  await page.keyboard.press('Control+V');
+  assert.equal(await field.inputValue(), key);
+});

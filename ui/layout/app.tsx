@@ -3,11 +3,12 @@ import { Component, type ComponentChildren, type ComponentType } from 'preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Failure } from '../api.ts';
 import { Button } from '../parts/controls/button.tsx';
+import { showModal } from '../parts/controls/dialog.tsx';
 import { Empty, Failed, SkeletonRows } from '../parts/status/states.tsx';
 import { Toasts } from '../parts/status/toast.tsx';
 import { href, open, queryOf, type Route, type RouteName, route } from '../router.ts';
 import { type Screen, screens } from '../screens/index.ts';
-import { isAdmin, loadSession, session, takeInvite } from '../session.ts';
+import { isAdmin, isEnded, loadSession, session, takeInvite } from '../session.ts';
 import { Frame } from './frame.tsx';
 
 interface Shown {
@@ -29,6 +30,7 @@ export function App({ session: first }: { session: Promise<void> }) {
   return (
     <>
       {isKnown ? <Place /> : failure && <Failed failure={failure} retry={retry} />}
+      {isEnded.value && <SignInAgain />}
       <Toasts />
     </>
   );
@@ -70,7 +72,7 @@ function Place() {
   if (screen.place === 'public') return <main id="main">{view}</main>;
   const forbidden = screen.admin && !isAdmin.value;
   return (
-    <Frame shown={current?.route ?? wanted}>
+    <Frame key={session.value?.account.id} shown={current?.route ?? wanted}>
       {failure ? <NewVersion /> : forbidden ? <Forbidden /> : (view ?? <SkeletonRows />)}
     </Frame>
   );
@@ -136,6 +138,36 @@ function useShown(wanted: Route | null): { shown: Shown | null; failure: boolean
     };
   }, [key]);
   return { shown: wanted === null ? null : shown, failure };
+}
+
+/** The sign-in screen, over a screen that keeps unsaved text. It covers the whole page, whose session has ended. */
+function SignInAgain() {
+  const ref = useRef<HTMLDialogElement>(null);
+  const [View, setView] = useState<ComponentType>();
+  useEffect(() => {
+    const end = showModal(ref.current!);
+    load('signIn').then(
+      ({ default: View }) => setView(() => View as ComponentType),
+      () => setView(() => NewVersion),
+    );
+    return end;
+  }, []);
+  return (
+    <dialog
+      ref={ref}
+      class="again"
+      aria-label="Sign in again"
+      onCancel={(event) => event.preventDefault()}
+      onKeyDown={(event) => {
+        // Shortcuts belong to the screen below.
+        event.stopPropagation();
+        // Browsers close a dialog at the second `Esc` in a row, whatever `onCancel` does.
+        if (event.key === 'Escape') event.preventDefault();
+      }}
+    >
+      {View && <View />}
+    </dialog>
+  );
 }
 
 function Forbidden() {

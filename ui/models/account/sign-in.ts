@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import type { LinkPurpose } from '../../../handlers/contract/people/sign-in.ts';
 import { Failure, serverRoute } from '../../api.ts';
-import { keepInvite, loadSession } from '../../session.ts';
+import { isEnded, keepInvite, loadSession } from '../../session.ts';
 
 const WRONG = 'This e-mail address and password do not belong together.';
 
@@ -18,14 +18,17 @@ const REFUSALS: Readonly<Record<string, string>> = {
 const REFUSED = 'The sign-in did not work. Try again, or ask the operator of this machine.';
 
 /**
- * Goes to the provider's page.
+ * Goes to the provider's page. Opens it in a new tab if this one keeps unsaved text.
  * @param invite the token of the invite to continue with after the sign-in; empty for none
  * @throws {Failure} when the server refuses, or cannot be reached
  */
 async function goToProvider(invite: string): Promise<void> {
   const { url } = await serverRoute<{ url: string }>('/oidc', {});
   if (invite !== '') keepInvite(invite);
-  location.assign(url);
+  const tab = isEnded.peek() ? window.open(url) : null;
+  // Without a new tab, such as when the browser blocks it, the browser asks before it leaves the text.
+  if (tab === null) location.assign(url);
+  else tab.opener = null;
 }
 
 /**

@@ -10,7 +10,7 @@ import { IconCircleAlert, IconFingerprintPattern } from '../../parts/icons.tsx';
 import { useMade } from '../../parts/model.ts';
 import { Notice } from '../../parts/status/states.tsx';
 import { queryOf } from '../../router.ts';
-import { provider, sendsMail } from '../../session.ts';
+import { isEnded, provider, sendsMail } from '../../session.ts';
 
 export default function SignIn() {
   const model = useMade(() => signInModel(queryOf('error')));
@@ -26,9 +26,10 @@ function ByPassword({ model }: { model: Model }) {
   const [password, setPassword] = useState('');
   const { busy, onSubmit } = useSubmit(() => model.byPassword(email.trim(), password));
   const byProvider = () => model.byProvider(queryOf('invite'));
+  const about = aboutSignIn();
   if (provider.value?.required)
     return (
-      <PublicPage title="Sign in" about="To see and run the apps of this machine.">
+      <PublicPage title="Sign in" about={about}>
         <div class="stack">
           <Wrong model={model} />
           <ProviderButton onClick={byProvider} />
@@ -36,7 +37,7 @@ function ByPassword({ model }: { model: Model }) {
       </PublicPage>
     );
   return (
-    <PublicPage title="Sign in" about="To see and run the apps of this machine.">
+    <PublicPage title="Sign in" about={about}>
       <form class="stack" onSubmit={onSubmit}>
         <Wrong model={model} />
         <ProviderButton onClick={byProvider} />
@@ -69,6 +70,14 @@ function ByPassword({ model }: { model: Model }) {
       </p>
     </PublicPage>
   );
+}
+
+function aboutSignIn(): string {
+  if (!isEnded.value) return 'To see and run the apps of this machine.';
+  const kept = 'Your session has ended. What you typed is kept here until you sign in again.';
+  return provider.value === null
+    ? kept
+    : `${kept} ${provider.value.name} opens in a new tab: then come back.`;
 }
 
 function Forgot({ model }: { model: Model }) {
