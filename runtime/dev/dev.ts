@@ -208,7 +208,7 @@ export class Dev {
         this.#terminal.fail(
           `watching the folder failed, so some saved changes may not be noticed: ${error.message}. Start cellar dev again.`,
         ),
-      () => this.#project.hasBuild,
+      () => (this.#project.hasBuild ? this.#project.folder : null),
     );
     this.#tick = setInterval(() => {
       void this.#memory.sample();

@@ -407,6 +407,34 @@ setTimeout(() => {}, 100);`;
   }
 });
 
+test('at the root of a repository, a project in a subfolder is built once for each save, and has its own secrets', async () => {
+  const repository = join(folder, '../repository');
+  mkdirSync(join(repository, 'web/dist'), { recursive: true });
+  const put = (path: string, text: string) => writeFileSync(join(repository, path), text);
+  put('.dev.vars', 'WORD=of the root');
+  put('web/.dev.vars', 'WORD=first');
+  put('web/wrangler.json', '{ "name": "web", "main": "dist/index.js", "compatibility_date": "2026-10-01" }');
+  put('web/package.json', '{ "scripts": { "build": "node build.mjs" }, "dependencies": { "a": "1.0.0" } }');
+  mkdirSync(join(repository, 'web/node_modules'));
+  // Each build writes something else, and takes longer than the debounce of changes.
+  put(
+    'web/build.mjs',
+    `import { writeFileSync } from 'node:fs';
+writeFileSync('dist/index.js', 'export default { fetch: (_, env) => new Response(env.WORD) }; // ' + process.hrtime.bigint());
+setTimeout(() => {}, 100);`,
+  );
+  const running = await new Running([], '../printed-repository', repository).ready();
+  try {
+    assert.equal((await running.get()).text, 'first');
+    put('web/.dev.vars', 'WORD=second');
+    await eventually(async () => (await running.get()).text === 'second', 'the changed secret');
+    assert.equal(running.said.split('npm run build` ended').length - 1, 2, running.said);
+    assert.doesNotMatch(running.said, /dist\S* (saved|removed)|none is installed/);
+  } finally {
+    await running.end();
+  }
+});
+
 test('an e-mail reaches email(), and secrets of a Secrets Store come from .dev.vars', async () => {
   const mailed = join(folder, '../mailed');
   mkdirSync(mailed);

@@ -19,7 +19,7 @@ const STAYS_MS = 2 ** 31 - 1;
 const ASSETS_MB = 2_048;
 /** Names of files that affect the build plan. */
 const PLANNED =
-  /^(wrangler\.(toml|jsonc?)|package\.json|package-lock\.json|pnpm-lock\.yaml|yarn\.lock|bun\.lockb?)$/;
+  /^(wrangler\.(toml|jsonc?)|package\.json|package-lock\.json|pnpm-lock\.yaml|pnpm-workspace\.yaml|yarn\.lock|bun\.lockb?)$/;
 /** Files of Pages Functions, relative to the folder. */
 const FUNCTIONS = /(^|\/)functions\//;
 
@@ -52,6 +52,11 @@ export class Folder {
   /** Whether a build command must run before the project can be bundled. */
   get hasBuild(): boolean {
     return this.#plan !== null && this.#plan.build.length > 0;
+  }
+
+  /** The project's folder, relative to the folder; empty for the folder itself, and before the first plan. */
+  get project(): string {
+    return this.#plan?.folder ?? '';
   }
 
   /** Runs the build commands of a deploy. @param changed paths that have changed since the last build; null when all may have */
@@ -101,7 +106,8 @@ export class Folder {
         `${framework} without a Wrangler configuration: only a deploy adds its adapter. Run the framework's own server, as with \`npm run dev\`, or \`${ownCommand}\` and then this command again`,
       );
     }
-    if (plan.hasDependencies && !existsSync(join(folder, 'node_modules')))
+    const installed = [plan.folder, plan.installFolder].map((each) => join(folder, each, 'node_modules'));
+    if (plan.hasDependencies && !installed.some((path) => existsSync(path)))
       onLine('package.json has dependencies, but none is installed: run npm install');
     // Removes the output of deleted Pages Functions: the bundler would take it for the project's Worker.
     if (!plan.hasFunctions)

@@ -66,6 +66,11 @@ export class Project {
     return this.#folder.hasBuild;
   }
 
+  /** The project's folder, relative to the repository; empty for the repository itself, and before the first plan. */
+  get folder(): string {
+    return this.#folder.project;
+  }
+
   /**
    * Makes a release of the current content of the folder.
    * @param changed paths that have changed since the last call; null when all may have

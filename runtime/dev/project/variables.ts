@@ -18,11 +18,6 @@ function sharedFiles(environment: string | null): string[] {
   return environment === null ? general : [...general, `.env.${environment}`, `.env.${environment}.local`];
 }
 
-/** Whether a path, relative to the folder, is a file of variables. */
-export function isVariables(path: string): boolean {
-  return /^\.(?:dev\.vars|env)(?:\..*)?$/.test(path);
-}
-
 /** Reads a folder's variables for the Worker. Skips names that no binding can have, and reports them with `say`. */
 export function readVariables(
   folder: string,

@@ -7,7 +7,7 @@ import { reason } from '../../log.ts';
 import { toSourcePlaces } from '../../telemetry/errors/source-places.ts';
 import { type Terminal, took } from '../terminal.ts';
 import type { BuiltRelease, Project } from './project.ts';
-import { isVariables, readVariables } from './variables.ts';
+import { readVariables } from './variables.ts';
 import { missingBindingsWarning, secretWarnings } from './warnings.ts';
 
 export interface VersionsOptions {
@@ -26,6 +26,8 @@ export interface VersionsOptions {
 export class Versions {
   readonly #options: VersionsOptions;
   #variables: Record<string, string> = {};
+  /** The variables and notes that were read last, as JSON. */
+  #read = '';
   /** The variables of the live version. */
   #served: Record<string, string> | null = null;
   /** The last warning about bindings that have no target here. */
@@ -68,7 +70,6 @@ export class Versions {
 
   /** Makes the first version. */
   start(): void {
-    this.#readVariables();
     this.#next('');
   }
 
@@ -86,7 +87,6 @@ export class Versions {
   /** Call it when files were changed or removed. @param paths their paths, relative to the folder */
   saved(paths: string[]): void {
     if (this.#ended) return;
-    if (paths.some(isVariables)) this.#readVariables();
     this.#changed?.push(...paths);
     // The version that is being made is outdated.
     this.#making?.abort(new Error('there is a newer save'));
@@ -105,10 +105,16 @@ export class Versions {
     return [...words(saved, 'saved'), ...words(removed, 'removed')].join('; ');
   }
 
+  /** Reads the variables beside the configuration, whose place the plan decides. Keeps the old object without a change. */
   #readVariables(): void {
-    this.#variables = readVariables(this.#options.folder, this.#options.environment, (words) =>
-      this.#options.terminal.say(words, 'yellow'),
-    );
+    const { folder, project, environment, terminal } = this.#options;
+    const notes: string[] = [];
+    const variables = readVariables(join(folder, project.folder), environment, (note) => notes.push(note));
+    const read = JSON.stringify([variables, notes]);
+    if (read === this.#read) return;
+    this.#read = read;
+    this.#variables = variables;
+    for (const note of notes) terminal.say(note, 'yellow');
   }
 
   /** Queues the next version. @param why the changed files; empty at the start */
@@ -132,6 +138,7 @@ export class Versions {
     this.#changed = [];
     try {
       const made = await this.#options.project.make(changed, signal);
+      this.#readVariables();
       await this.#serve(made, from);
       this.#failure = null;
     } catch (error) {

@@ -1,6 +1,6 @@
 // Watches a project's folder: reports files that are saved together once, and ignores the output of builds.
 import { createHash } from 'node:crypto';
-import { type FSWatcher, fstatSync, readFileSync, type Stats, statSync, watch } from 'node:fs';
+import { existsSync, type FSWatcher, fstatSync, readFileSync, type Stats, statSync, watch } from 'node:fs';
 import { basename, join, sep } from 'node:path';
 
 /** Debounce time, in ms: editors write a file in several steps, which count as one save. */
@@ -9,14 +9,19 @@ const DEBOUNCE_MS = 15;
 const HASHED_BYTES = 4 * 1024 * 1024;
 /** Maximum files whose fingerprint is cached. */
 const CACHED_FILES_MAX = 20_000;
-/** Directories without sources. */
+/** Directories without sources, at any depth. */
 const IGNORED =
-  /^(node_modules|\.git|\.cellar|\.wrangler|\.hg|\.svn|\.DS_Store|coverage|\.turbo|\.cache|\.vite)$/;
-/** Output directories of build tools, ignored in a project with a build. */
+  /^(node_modules|\.git|\.cellar|\.wrangler|\.hg|\.svn|\.DS_Store|\.turbo|\.nx|\.cache|\.[a-z]+-cache|\.vite)$/;
+/** Hidden output directories of build tools, ignored at any depth in a project with a build. */
 const BUILT =
-  /^(dist|build|out|\.next|\.open-next|\.nuxt|\.output|\.svelte-kit|\.astro|\.vercel|\.react-router|_site)$/;
-/** Temporary files of editors, and logs: `cellar dev` itself may write to one. */
-const SCRATCH = /(~|\.sw[a-p]x?|\.tmp|\.crswap|\.log)$|^(4913|\.#.*|#.*#)$/;
+  /^\.(next|open-next|nuxt|output|svelte-kit|astro|vercel|react-router|docusaurus|vinxi|angular)$/;
+/** Other output directories, ignored in a project with a build. Deeper in a package, sources may have these names. */
+const BUILT_IN_PACKAGE = /^(dist|build|out|_site)$/;
+/** The output of VitePress and VuePress, beside their configuration. */
+const BUILT_PAGES = /(^|\/)\.(vitepress|vuepress)\/(dist|cache|\.temp)(\/|$)/;
+/** Temporary files of editors, of Vite and of tsup, and logs: `cellar dev` itself may write to one. */
+const SCRATCH =
+  /(~|\.sw[a-p]x?|\.tmp|\.crswap|\.log|\.timestamp-\d+-\w+\.mjs|\.bundled_\w+\.[cm]?js)$|^(4913|\.#.*|#.*#)$/;
 
 export class Watch {
   readonly #folder: string;
@@ -24,30 +29,26 @@ export class Watch {
   readonly #watcher: FSWatcher;
   readonly #contents = new Map<string, string>();
   readonly #changed = new Set<string>();
-  readonly #hasBuild: () => boolean;
+  readonly #built: () => string | null;
   #timer: NodeJS.Timeout | undefined;
 
   /**
    * @param onChange called with the changed paths, relative to the folder
-   * @param hasBuild whether the project has a build, whose output is then ignored
+   * @param built returns the project's folder if the project has a build, whose output is then ignored; else null
    * @throws {Error} of the system when it cannot watch so many directories
    */
   constructor(
     folder: string,
     onChange: (paths: string[]) => void,
     onError: (error: Error) => void,
-    hasBuild: () => boolean = () => false,
+    built: () => string | null,
   ) {
     this.#folder = folder;
-    this.#hasBuild = hasBuild;
+    this.#built = built;
     this.#onChange = onChange;
-    this.#watcher = watch(
-      folder,
-      { recursive: true, ignore: (path) => path.split(sep).some((name) => IGNORED.test(name)) },
-      (_, path) => {
-        if (path !== null) this.#take(path);
-      },
-    );
+    this.#watcher = watch(folder, { recursive: true, ignore: (path) => this.#isIgnored(path) }, (_, path) => {
+      if (path !== null) this.#take(path);
+    });
     this.#watcher.on('error', onError);
   }
 
@@ -57,10 +58,30 @@ export class Watch {
   }
 
   #take(path: string): void {
-    if (SCRATCH.test(basename(path)) || path.split(sep).some((name) => IGNORED.test(name))) return;
-    if (this.#hasBuild() && BUILT.test(path.split(sep, 1)[0]!)) return;
+    if (SCRATCH.test(basename(path)) || this.#isIgnored(path)) return;
+    const project = this.#built();
+    if (project !== null && this.#isBuilt(path, project)) return;
     this.#changed.add(path);
     this.#timer ??= setTimeout(() => this.#report(), DEBOUNCE_MS);
+  }
+
+  #isIgnored(path: string): boolean {
+    return foldersOf(path).some(
+      ([folder, name]) => IGNORED.test(name) || (name === 'coverage' && this.#isPackage(folder)),
+    );
+  }
+
+  /** Whether the build of the project in the folder `project` may write a path. */
+  #isBuilt(path: string, project: string): boolean {
+    const isBuilt = ([folder, name]: [string, string]) =>
+      BUILT.test(name) ||
+      (BUILT_IN_PACKAGE.test(name) && (folder === project || this.#isPackage(folder))) ||
+      (name === 'target' && existsSync(join(this.#folder, folder, 'Cargo.toml')));
+    return BUILT_PAGES.test(path) || foldersOf(path).some(isBuilt);
+  }
+
+  #isPackage(folder: string): boolean {
+    return folder === '' || existsSync(join(this.#folder, folder, 'package.json'));
   }
 
   #report(): void {
@@ -78,6 +99,12 @@ export class Watch {
     this.#contents.set(path, content);
     return true;
   }
+}
+
+/** Splits a path into its names, each after the path of the folder with it. */
+function foldersOf(path: string): [string, string][] {
+  const names = path.split(sep);
+  return names.map((name, depth) => [names.slice(0, depth).join(sep), name]);
 }
 
 /** Returns a fingerprint of a file's content; `gone` for a missing one, null for a directory or this process's own output. */

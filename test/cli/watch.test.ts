@@ -1,0 +1,86 @@
+// Which changes of a folder `cellar dev` notices.
+import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { Watch } from '../../runtime/dev/project/watch.ts';
+import { eventually } from '../support/processes.ts';
+
+interface Watched {
+  /** Creates or changes a file, and the folders above it. */
+  write: (path: string, text?: string) => void;
+  at: (path: string) => string;
+  /** Watches from now on. @param project its folder if it has a build, else null */
+  start: (project?: string | null) => void;
+  /** Saves a file that nobody ignores, and returns the paths reported until then. */
+  reported: () => Promise<string[]>;
+}
+
+function watched(t: TestContext): Watched {
+  const folder = mkdtempSync(join(tmpdir(), 'cellar-watch-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const seen: string[] = [];
+  let saves = 0;
+  const at = (path: string) => join(folder, path);
+  const write = (path: string, text = path) => {
+    mkdirSync(dirname(at(path)), { recursive: true });
+    writeFileSync(at(path), text);
+  };
+  return {
+    write,
+    at,
+    start: (project = null) => {
+      const watch = new Watch(
+        folder,
+        (paths) => seen.push(...paths),
+        assert.fail,
+        () => project,
+      );
+      t.after(() => watch.close());
+    },
+    reported: async () => {
+      const last = `last-${++saves}`;
+      write(last);
+      await eventually(() => seen.includes(last), 'the last save', 10_000);
+      return seen.splice(0).filter((path) => path !== last);
+    },
+  };
+}
+
+test('the output of a build is ignored in each package, and sources with the same names are not', async (t) => {
+  const { write, start, reported } = watched(t);
+  const outputs = [
+    'dist/a.js',
+    'web/dist/a.js',
+    'packages/ui/dist/deep/a.js',
+    'packages/ui/coverage/a.html',
+    'site/docs/.vitepress/dist/a.html',
+    'site/docs/.vitepress/.temp/a.js',
+    'site/src/.next/a.js',
+    'site/.nx/cache/a',
+    'native/target/debug/a',
+    'site/vite.config.ts.timestamp-1700000000000-0a1b2c.mjs',
+  ];
+  const sources = [
+    'web/src/build/a.js',
+    'packages/ui/src/dist/a.js',
+    'packages/ui/src/coverage/a.js',
+    'site/docs/.vitepress/config.ts',
+    'site/public/.well-known/a',
+  ];
+  for (const path of ['packages/ui/package.json', 'native/Cargo.toml', ...outputs, ...sources]) write(path);
+  start('web');
+  for (const path of [...outputs, ...sources]) write(path, 'changed');
+  assert.deepEqual((await reported()).sort(), sources.sort());
+});
+
+test('without a build, the files that it would write are sources', async (t) => {
+  const { write, start, reported } = watched(t);
+  write('dist/a.js');
+  write('coverage/a.html');
+  start();
+  write('dist/a.js', 'changed');
+  write('coverage/a.html', 'changed');
+  assert.deepEqual(await reported(), ['dist/a.js']);
+});
