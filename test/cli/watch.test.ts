@@ -1,6 +1,6 @@
 // Which changes of a folder `cellar dev` notices.
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -83,4 +83,46 @@ test('without a build, the files that it would write are sources', async (t) => 
   write('dist/a.js', 'changed');
   write('coverage/a.html', 'changed');
   assert.deepEqual(await reported(), ['dist/a.js']);
+});
+
+test('a folder that another one replaces at once is watched on', async (t) => {
+  const { write, at, start, reported } = watched(t);
+  for (const path of ['src/lib/a.js', 'src/lib/deep/a.js', 'src/ready/a.js', 'src/same.js']) write(path);
+  start();
+  assert.deepEqual(await reported(), []);
+  rmSync(at('src/lib'), { recursive: true });
+  write('src/lib/b.js');
+  write('src/lib/deep/b.js');
+  assert.deepEqual((await reported()).sort(), [
+    'src/lib/a.js',
+    'src/lib/b.js',
+    'src/lib/deep/a.js',
+    'src/lib/deep/b.js',
+  ]);
+  write('src/lib/b.js', 'second');
+  write('src/lib/deep/c.js');
+  assert.deepEqual((await reported()).sort(), ['src/lib/b.js', 'src/lib/deep/c.js']);
+  // A generator that replaces its output: the new file has the name of the old one.
+  write('src/next/b.js', 'third');
+  renameSync(at('src/lib'), at('src/old'));
+  renameSync(at('src/next'), at('src/lib'));
+  rmSync(at('src/old'), { recursive: true });
+  assert.ok((await reported()).includes('src/lib/b.js'));
+  write('src/lib/b.js', 'fourth');
+  assert.deepEqual(await reported(), ['src/lib/b.js']);
+});
+
+test('links that lead nowhere, in a circle or to a folder do not stop it', async (t) => {
+  const { write, at, start, reported } = watched(t);
+  write('shared/a.js');
+  symlinkSync('loop', at('loop'));
+  symlinkSync('nowhere', at('dangling'));
+  symlinkSync('shared', at('linked'));
+  symlinkSync('..', at('shared/up'));
+  start();
+  write('linked/a.js', 'changed');
+  assert.deepEqual(await reported(), ['shared/a.js']);
+  symlinkSync('loop2', at('loop2'));
+  write('shared/a.js', 'second');
+  assert.deepEqual(await reported(), ['shared/a.js']);
 });

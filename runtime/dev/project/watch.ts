@@ -1,6 +1,19 @@
 // Watches a project's folder: reports files that are saved together once, and ignores the output of builds.
 import { createHash } from 'node:crypto';
-import { existsSync, type FSWatcher, fstatSync, readFileSync, type Stats, statSync, watch } from 'node:fs';
+import {
+  accessSync,
+  constants,
+  type Dirent,
+  existsSync,
+  type FSWatcher,
+  fstatSync,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  type Stats,
+  statSync,
+  watch,
+} from 'node:fs';
 import { basename, join, sep } from 'node:path';
 
 /** Debounce time, in ms: editors write a file in several steps, which count as one save. */
@@ -26,7 +39,10 @@ const SCRATCH =
 export class Watch {
   readonly #folder: string;
   readonly #onChange: (paths: string[]) => void;
-  readonly #watcher: FSWatcher;
+  readonly #onError: (error: Error) => void;
+  #watcher: FSWatcher;
+  /** The identity of each watched folder, by its path. */
+  readonly #folders = new Map<string, string>();
   readonly #contents = new Map<string, string>();
   readonly #changed = new Set<string>();
   readonly #built: () => string | null;
@@ -46,15 +62,78 @@ export class Watch {
     this.#folder = folder;
     this.#built = built;
     this.#onChange = onChange;
-    this.#watcher = watch(folder, { recursive: true, ignore: (path) => this.#isIgnored(path) }, (_, path) => {
-      if (path !== null) this.#take(path);
-    });
-    this.#watcher.on('error', onError);
+    this.#onError = onError;
+    this.#watcher = this.#watchAll();
   }
 
   close(): void {
     clearTimeout(this.#timer);
     this.#watcher.close();
+  }
+
+  #watchAll(): FSWatcher {
+    this.#folders.clear();
+    this.#filesBelow('');
+    const watcher = watch(
+      this.#folder,
+      { recursive: true, ignore: (path) => this.#isIgnored(path) || !isReadable(join(this.#folder, path)) },
+      (event, path) => {
+        if (path === null) return;
+        if (event === 'rename') this.#identify(path);
+        this.#take(path);
+      },
+    );
+    return watcher.on('error', this.#onError);
+  }
+
+  /**
+   * Watches anew when another folder has replaced a watched one. Node may not notice this: then it watches the removed folder
+   * on, and reports no change of the new one.
+   */
+  #watchReplaced(): void {
+    const replaced = [...this.#folders].filter(([path, identity]) => {
+      const now = this.#identityOf(path);
+      return now !== null && now !== identity;
+    });
+    if (replaced.length === 0) return;
+    const old = this.#watcher;
+    try {
+      this.#watcher = this.#watchAll();
+    } catch (error) {
+      this.#onError(error as Error);
+      return;
+    }
+    // Closed only now, so that no event is lost.
+    old.close();
+    for (const [path] of replaced) for (const file of this.#filesBelow(path)) this.#take(file);
+  }
+
+  /** Notes the identity of the folders from `path` on, and returns the paths of the files in them. */
+  #filesBelow(path: string, files: string[] = []): string[] {
+    this.#identify(path);
+    for (const entry of entriesOf(join(this.#folder, path))) {
+      const each = join(path, entry.name);
+      if (this.#isIgnored(each)) continue;
+      if (entry.isDirectory()) this.#filesBelow(each, files);
+      else files.push(each);
+    }
+    return files;
+  }
+
+  #identify(path: string): void {
+    const identity = this.#identityOf(path);
+    if (identity === null) this.#folders.delete(path);
+    else this.#folders.set(path, identity);
+  }
+
+  /** Returns what tells a folder from another one with its path; null without a folder. Systems use inode numbers again. */
+  #identityOf(path: string): string | null {
+    try {
+      const stat = lstatSync(join(this.#folder, path));
+      return stat.isDirectory() ? `${stat.dev} ${stat.ino} ${stat.birthtimeMs}` : null;
+    } catch {
+      return null;
+    }
   }
 
   #take(path: string): void {
@@ -85,6 +164,7 @@ export class Watch {
   }
 
   #report(): void {
+    this.#watchReplaced();
     this.#timer = undefined;
     const paths = [...this.#changed].filter((path) => this.#isNew(path));
     this.#changed.clear();
@@ -98,6 +178,25 @@ export class Watch {
     if (this.#contents.size > CACHED_FILES_MAX) this.#contents.clear();
     this.#contents.set(path, content);
     return true;
+  }
+}
+
+function entriesOf(folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch {
+    // It is unreadable, or was removed.
+    return [];
+  }
+}
+
+/** Whether a path can be watched; true for a missing one. Node stops watching the whole folder at one that cannot. */
+function isReadable(path: string): boolean {
+  try {
+    accessSync(path, constants.R_OK);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'ENOENT';
   }
 }
 
