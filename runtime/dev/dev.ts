@@ -257,17 +257,13 @@ export class Dev {
 
   async #listen(): Promise<number> {
     const { port } = this.#options;
-    let taken: number;
     try {
-      taken = await this.#gateway.listen(port ?? USUAL_PORT, '127.0.0.1');
+      return await this.#gateway.listenLocalhost(port ?? USUAL_PORT);
     } catch (error) {
       if (port !== null || (error as NodeJS.ErrnoException).code !== 'EADDRINUSE') throw error;
-      taken = await this.#gateway.listen(0, '127.0.0.1');
-      this.#terminal.say(`port ${USUAL_PORT} is in use`, 'yellow');
     }
-    // Browsers may resolve `localhost` to the IPv4 or the IPv6 address. A machine may have no IPv6.
-    await this.#gateway.listen(taken, '::1').catch(() => {});
-    return taken;
+    this.#terminal.say(`port ${USUAL_PORT} is in use`, 'yellow');
+    return this.#gateway.listenLocalhost(0);
   }
 
   /** Refuses foreign host names: with DNS rebinding, a website could use one to read the app's responses. */

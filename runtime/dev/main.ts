@@ -7,7 +7,8 @@ const options = JSON.parse(process.argv[2]!) as DevOptions;
 
 function fail(error: unknown): never {
   const { code, port } = error as NodeJS.ErrnoException & { port?: number };
-  const words = code === 'EADDRINUSE' ? `port ${port} is in use: name another with --port` : reason(error);
+  const option = port === options.inspect && port !== options.port ? '--inspect' : '--port';
+  const words = code === 'EADDRINUSE' ? `port ${port} is in use: name another with ${option}` : reason(error);
   process.stderr.write(`cellar: ${words}\n`);
   process.exit(1);
 }

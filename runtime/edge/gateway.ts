@@ -42,6 +42,10 @@ const SWEEP_MS = 1_000;
  * closes connections quickly makes the kernel drop those of other clients, who retry a second later.
  */
 const BACKLOG = 4_096;
+/** Errors of `listen` on a machine without IPv6. */
+const NO_IPV6 = ['EADDRNOTAVAIL', 'EAFNOSUPPORT'];
+/** How often another port is tried when the system chose one that is in use on the other loopback address. */
+const TRIES = 10;
 /** How long before the end of the grace period queued requests are refused, in ms: at most half of the period. */
 const REFUSED_BEFORE_MS = 1_000;
 
@@ -83,6 +87,28 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
     const server = await this.#listen('port', { port, host });
     this.#servers.add(server);
     return (server.address() as AddressInfo).port;
+  }
+
+  /**
+   * Listens on a port of both loopback addresses: `localhost` may lead to either. A machine without IPv6 has only one.
+   * Resolves with the port; with 0, the system chooses one.
+   * @throws {Error} of the system when it cannot listen, such as EADDRINUSE
+   */
+  async listenLocalhost(port: number, tries = TRIES): Promise<number> {
+    const server = await this.#listen('port', { port, host: '127.0.0.1' });
+    const { port: taken } = server.address() as AddressInfo;
+    try {
+      await this.listen(taken, '::1');
+    } catch (error) {
+      const { code } = error as NodeJS.ErrnoException;
+      if (!NO_IPV6.includes(code!)) {
+        server.close();
+        if (port === 0 && code === 'EADDRINUSE' && tries > 1) return this.listenLocalhost(0, tries - 1);
+        throw error;
+      }
+    }
+    this.#servers.add(server);
+    return taken;
   }
 
   /**

@@ -337,6 +337,23 @@ test('a second one in the folder is refused; an interrupt leaves no process, and
   assert.deepEqual([visits, file], [1, 'kept']);
 });
 
+test('a port in use on either address of localhost, or that of the debugger, is named with its option', async () => {
+  const other = join(folder, '../ports');
+  mkdirSync(other);
+  for (const [option, host] of [
+    ['--port', '::1'],
+    ['--inspect', '127.0.0.1'],
+  ] as const) {
+    const taken = createServer().listen(ownPort(), host);
+    await once(taken, 'listening');
+    const { port } = taken.address() as AddressInfo;
+    const failing = new Running([option, String(port)], '../printed-ports', other);
+    await eventually(() => failing.child.exitCode !== null, 'it to end');
+    taken.close();
+    assert.match(failing.said, new RegExp(`port ${port} is in use: name another with ${option}\\n`));
+  }
+});
+
 test('it ends with the process that started it', async () => {
   await endsAfter(() => dev.child.kill('SIGKILL'));
   dev = await new Running().ready();
