@@ -60,6 +60,8 @@ test('the output of a build is ignored in each package, and sources with the sam
     'site/src/.next/a.js',
     'site/.nx/cache/a',
     'native/target/debug/a',
+    'packages/ui/tsconfig.tsbuildinfo',
+    'packages/ui/test-results/a.json',
     'site/vite.config.ts.timestamp-1700000000000-0a1b2c.mjs',
   ];
   const sources = [

@@ -25,6 +25,8 @@ const CACHED_FILES_MAX = 20_000;
 /** Directories without sources, at any depth. */
 const IGNORED =
   /^(node_modules|\.git|\.cellar|\.wrangler|\.hg|\.svn|\.DS_Store|\.turbo|\.nx|\.cache|\.[a-z]+-cache|\.vite)$/;
+/** Reports of tests, ignored directly below a package. */
+const REPORTS = /^(coverage|test-results|playwright-report)$/;
 /** Hidden output directories of build tools, ignored at any depth in a project with a build. */
 const BUILT =
   /^\.(next|open-next|nuxt|output|svelte-kit|astro|vercel|react-router|docusaurus|vinxi|angular)$/;
@@ -32,9 +34,9 @@ const BUILT =
 const BUILT_IN_PACKAGE = /^(dist|build|out|_site)$/;
 /** The output of VitePress and VuePress, beside their configuration. */
 const BUILT_PAGES = /(^|\/)\.(vitepress|vuepress)\/(dist|cache|\.temp)(\/|$)/;
-/** Temporary files of editors, of Vite and of tsup, and logs: `cellar dev` itself may write to one. */
+/** Temporary files of editors, TypeScript, Vite and tsup, and logs: `cellar dev` itself may write to one. */
 const SCRATCH =
-  /(~|\.sw[a-p]x?|\.tmp|\.crswap|\.log|\.timestamp-\d+-\w+\.mjs|\.bundled_\w+\.[cm]?js)$|^(4913|\.#.*|#.*#)$/;
+  /(~|\.sw[a-p]x?|\.tmp|\.crswap|\.log|\.tsbuildinfo|\.timestamp-\d+-\w+\.mjs|\.bundled_\w+\.[cm]?js)$|^(4913|\.#.*|#.*#)$/;
 
 export class Watch {
   readonly #folder: string;
@@ -146,7 +148,7 @@ export class Watch {
 
   #isIgnored(path: string): boolean {
     return foldersOf(path).some(
-      ([folder, name]) => IGNORED.test(name) || (name === 'coverage' && this.#isPackage(folder)),
+      ([folder, name]) => IGNORED.test(name) || (REPORTS.test(name) && this.#isPackage(folder)),
     );
   }
 
