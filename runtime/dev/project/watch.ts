@@ -95,6 +95,7 @@ export class Watch {
   #watchReplaced(): void {
     const replaced = [...this.#folders].filter(([path, identity]) => {
       const now = this.#identityOf(path);
+      if (now === null) this.#folders.delete(path);
       return now !== null && now !== identity;
     });
     if (replaced.length === 0) return;
