@@ -9,7 +9,7 @@ import { ownPort } from '../support/ports.ts';
 const inUse = { code: 'EADDRINUSE' };
 
 function gatewayFor(t: TestContext): Gateway {
-  const gateway = new Gateway({ resolve: assert.fail, holdTimeoutMs: 1_000 });
+  const gateway = new Gateway({ resolve: () => assert.fail(), holdTimeoutMs: 1_000 });
   t.after(() => gateway.close(0));
   return gateway;
 }

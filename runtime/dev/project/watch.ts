@@ -59,7 +59,7 @@ export class Watch {
     folder: string,
     onChange: (paths: string[]) => void,
     onError: (error: Error) => void,
-    built: () => string | null,
+    built: () => string | null = () => null,
   ) {
     this.#folder = folder;
     this.#built = built;
