@@ -1,13 +1,16 @@
 // Reads the app's name from a project's folder, and runs git in it.
-import { execFileSync, spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { Stopped } from '../exit.ts';
+import { firstLine } from '../show.ts';
 
 /** Name of the git remote for Cellar. */
 export const REMOTE = 'cellar';
 /** Names of Wrangler configurations. */
 export const CONFIGURATIONS = ['wrangler.jsonc', 'wrangler.json', 'wrangler.toml'];
+/** Maximum bytes of git's output, such as a list of files. */
+const OUTPUT_BYTES = 64 * 2 ** 20;
 
 /** Returns the slug in the URL of the remote `cellar`; null without one. */
 export function linkedSlug(folder: string): string | null {
@@ -33,22 +36,44 @@ export function hasGit(): boolean {
   return readGit('/', '--version') !== null;
 }
 
-/** Whether the folder lies in a git work tree. */
+/** Whether the folder lies in a git work tree. @throws {Stopped} when git refuses the repository around it */
 export function isRepository(folder: string): boolean {
-  return readGit(folder, 'rev-parse', '--is-inside-work-tree') === 'true';
+  try {
+    return requireGit(folder, 'rev-parse', '--is-inside-work-tree') === 'true';
+  } catch (error) {
+    if (isBelowRepository(folder)) throw error;
+    return false;
+  }
+}
+
+function isBelowRepository(folder: string): boolean {
+  const above = dirname(folder);
+  return existsSync(join(folder, '.git')) || (above !== folder && isBelowRepository(above));
 }
 
 /** Runs git and returns its trimmed output; null when it fails. */
 export function readGit(folder: string, ...words: string[]): string | null {
   try {
-    return execFileSync('git', words, {
-      cwd: folder,
-      encoding: 'utf8',
-      stdio: ['ignore', 'pipe', 'ignore'],
-    }).trim();
+    return requireGit(folder, ...words);
   } catch {
     return null;
   }
+}
+
+/** Runs git and returns its trimmed output. @throws {Stopped} with git's message when it fails */
+export function requireGit(folder: string, ...words: string[]): string {
+  const { status, stdout, stderr } = spawnSync('git', words, {
+    cwd: folder,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'pipe'],
+    maxBuffer: OUTPUT_BYTES,
+  });
+  if (status === 0) return stdout.trim();
+  // git itself names the command that lets it use a repository of another user.
+  const [next = 'cellar deploy --upload'] =
+    /git config --global --add safe\.directory .+/.exec(stderr ?? '') ?? [];
+  const reason = firstLine(stderr ?? '') || `git ${words[0]} failed.`;
+  throw new Stopped('usage', `git cannot read this repository: ${reason}`, next);
 }
 
 export interface GitRun {

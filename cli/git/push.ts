@@ -12,6 +12,7 @@ import {
   isRepository,
   linkedSlug,
   readGit,
+  requireGit,
   runGit,
   withKey,
 } from './folder.ts';
@@ -47,8 +48,7 @@ const AUTHOR = {
 export async function pushFolder(session: Session, app: App): Promise<string> {
   const { folder } = session.place;
   if (!isRepository(folder)) return pushLooseFolder(session, app);
-  const changed = readGit(folder, 'status', '--porcelain');
-  if (changed !== '') {
+  if (requireGit(folder, 'status', '--porcelain') !== '') {
     const next = 'git add --all && git commit';
     throw new Stopped(
       'usage',

@@ -277,9 +277,12 @@ test('deploy pushes the commits of a repository, and exits with 1 and the source
   assert.deepEqual([failed.code, failed.out], [1, '']);
   // The position is printed by git and at the end. The release before still serves, so there is no hint to roll back.
   assert.equal(failed.said.match(/index\.js:2/g)?.length, 2, failed.said);
-  const [, id] =
-    /The release before it still serves\.\nNext: cellar deploys log (\w+)\n$/.exec(failed.said) ?? [];
-  assert.ok(id, failed.said);
+  const failedId = ({ said }: Ended) =>
+    /The release before it still serves\.\nNext: cellar deploys log (\w+)\n$/.exec(said)?.[1];
+  const first = failedId(failed);
+  const again = await cli('deploy');
+  const id = failedId(again);
+  assert.ok(first && id && id !== first, `a second deploy tries again: ${again.said}`);
   const { out } = await cli('status');
   const end = out.split('\n').slice(-3).join('\n');
   assert.match(
@@ -351,6 +354,19 @@ test('deploy in a folder of a repository deploys that folder, and never the root
   await cellar.git(work, 'remote', 'add', 'cellar', cellar.remote('inner'));
   const linked = await cli('deploy', { in: sources });
   assert.equal(linked.code, 0, linked.said);
+});
+
+test('deploy in a damaged repository pushes nothing', async () => {
+  const work = await cellar.checkout('hello');
+  await cellar.create('damaged');
+  const deploy = () => cli('deploy --app damaged', { in: work });
+  for (const file of ['index', 'HEAD']) {
+    writeFileSync(join(work, '.git', file), 'damaged');
+    const { code, said } = await deploy();
+    assert.equal(code, 2, said);
+    assert.match(said, /^cellar: git cannot read this repository: .+\nNext: cellar deploy --upload\n$/);
+  }
+  assert.deepEqual((await json('deploys list', ['--app', 'damaged'])).items, []);
 });
 
 test('deploy in the only project of a repository needs no root directory', async () => {

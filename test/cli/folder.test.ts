@@ -1,0 +1,34 @@
+// What the command line reads from a project's folder: git's repository, and the name in the Wrangler configuration.
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { Stopped } from '../../cli/exit.ts';
+import { isRepository } from '../../cli/git/folder.ts';
+import { temporaryDirectory } from '../support/temporary.ts';
+
+test('a repository that git refuses is not taken for a folder without one', (t) => {
+  const top = temporaryDirectory(t);
+  const inner = join(top, 'inner');
+  mkdirSync(inner);
+  assert.equal(isRepository(inner), false);
+  execFileSync('git', ['init', '--quiet'], { cwd: top });
+  assert.equal(isRepository(inner), true);
+  const refused = (message: RegExp, next: RegExp) =>
+    assert.throws(
+      () => isRepository(inner),
+      (error: Stopped) => {
+        assert.ok(error instanceof Stopped);
+        assert.equal(error.exit, 'usage');
+        assert.match(error.message, message);
+        assert.match(String(error.next), next);
+        return true;
+      },
+    );
+  process.env.GIT_TEST_ASSUME_DIFFERENT_OWNER = '1';
+  t.after(() => delete process.env.GIT_TEST_ASSUME_DIFFERENT_OWNER);
+  refused(/dubious ownership/, new RegExp(`^git config --global --add safe\\.directory ${top}$`));
+  writeFileSync(join(top, '.git', 'HEAD'), 'damaged');
+  refused(/not a git repository/, /^cellar deploy --upload$/);
+});
