@@ -19,7 +19,7 @@ const DEADLINE_MS = 3 * 60 * 60_000;
 const NEWEST = 20;
 /** Maximum lines shown from the end of a failed deploy's log. */
 const LAST_LINES = 20;
-/** No deploy in these statuses serves. If all deploys of the pushed commit are in them, the commit is deployed again. */
+/** No deploy in these statuses serves. If all deploys of the pushed commit are in them, or failed before the push, the commit is deployed again. */
 const ENDED: Deploy['status'][] = ['replaced', 'superseded', 'cancelled'];
 const DEPLOY = { name: 'deploy', summary: 'the id of the deploy, as `cellar deploys` lists it' };
 
@@ -71,10 +71,14 @@ export const deployCommands: readonly Command[] = [
         const deploy = await session.call('deploys.get', { id: app.id, deploy_id });
         return succeeded(session, app, deploy);
       }
+      const newest = () => session.call('deploys.list', { id: app.id, limit: NEWEST });
+      const before = new Set((await newest()).items.map(({ id }) => id));
       const sha = await pushFolder(session, app);
-      const { items } = await session.call('deploys.list', { id: app.id, limit: NEWEST });
+      const { items } = await newest();
+      const isOver = ({ id, status }: Deploy) =>
+        ENDED.includes(status) || (status === 'failed' && before.has(id));
       const deploy =
-        items.find((each) => each.sha === sha && !ENDED.includes(each.status)) ??
+        items.find((each) => each.sha === sha && !isOver(each)) ??
         // The push started no deploy if pushes do not deploy this app, or if `main` had the commit before.
         (await session.call('deploys.create', { id: app.id, ref: sha }));
       // If the deploy ended during the push, git has shown its log.
