@@ -5,17 +5,21 @@ import { Stopped } from './exit.ts';
 // Standard output is for the command's data only.
 const output = process.stderr;
 
-export async function askYes(message: string): Promise<boolean> {
-  return answered<boolean>(await confirm({ message, initialValue: false, output }));
+export async function askYes(message: string, signal: AbortSignal): Promise<boolean> {
+  return answered<boolean>(await confirm({ message, initialValue: false, output, signal }));
 }
 
-export async function askText(message: string, initialValue: string): Promise<string> {
-  return answered<string>(await text({ message, initialValue, output }));
+export async function askText(
+  message: string,
+  initialValue: string,
+  signal: AbortSignal,
+): Promise<string> {
+  return answered<string>(await text({ message, initialValue, output, signal }));
 }
 
 /** Asks for a line without showing it. */
-export async function askSecret(message: string): Promise<string> {
-  return answered<string>(await password({ message, output }));
+export async function askSecret(message: string, signal: AbortSignal): Promise<string> {
+  return answered<string>(await password({ message, output, signal }));
 }
 
 /** Returns the answer to a prompt. @throws {Stopped} when the person cancelled the prompt */

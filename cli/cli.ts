@@ -1,4 +1,5 @@
 // Runs a command line: finds the command, runs it, prints its answer, and returns the exit code.
+import { constants } from 'node:os';
 import { addAbortSignal } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { CommanderError, Command as Parser, Option as ParserOption } from 'commander';
@@ -10,19 +11,29 @@ import { exits, Stopped, stoppedBy, typed } from './exit.ts';
 import { findLogin, type Login } from './login-file.ts';
 import { type Client, type Place, Session } from './session.ts';
 
+/** As in shells, the exit code after a signal is this plus the number of the signal. */
+const SIGNALED = 128;
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 /** Runs a command line with the streams and the environment of this process. @returns the exit code */
 export async function main(words: readonly string[]): Promise<number> {
   const interrupt = new AbortController();
   const { signal } = interrupt;
+  let killed: number | null = null;
   process.once('SIGINT', () => interrupt.abort());
+  for (const name of ['SIGTERM', 'SIGHUP'] as const)
+    process.once(name, () => {
+      killed = SIGNALED + constants.signals[name];
+      interrupt.abort();
+    });
+  // Nobody may read the messages, but a command still has to end its work and clean up.
+  process.stderr.on('error', () => {});
   // A reader such as `head` may close the pipe early. That is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(exits.done.code);
     throw error;
   });
-  return run(words, {
+  const code = await run(words, {
     folder: process.cwd(),
     root: ROOT,
     env: process.env,
@@ -32,6 +43,7 @@ export async function main(words: readonly string[]): Promise<number> {
     input: async () => Buffer.concat(await addAbortSignal(signal, process.stdin).toArray()).toString('utf8'),
     signal,
   });
+  return killed ?? code;
 }
 
 /**
@@ -137,5 +149,5 @@ async function confirm(place: Place, question: string, words: readonly string[])
       `cellar ${words.map(typed).join(' ')} --yes`,
     );
   const { askYes } = await import('./ask.ts');
-  if (!(await askYes(question))) throw new Stopped('unconfirmed', 'Nothing was done.');
+  if (!(await askYes(question, place.signal))) throw new Stopped('unconfirmed', 'Nothing was done.');
 }

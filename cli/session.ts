@@ -24,7 +24,7 @@ export interface Place {
   say: (text: string) => void;
   /** Reads standard input to its end. */
   input: () => Promise<string>;
-  /** Aborted by SIGINT, such as Ctrl-C. */
+  /** Aborted by SIGINT, such as Ctrl-C, SIGTERM and SIGHUP. */
   signal: AbortSignal;
 }
 
@@ -67,7 +67,7 @@ export class Session {
     return this.#connect(login);
   }
 
-  /** Runs an operation until SIGINT, or until it times out. @param client by default that of the login */
+  /** Runs an operation until `Place.signal` aborts, or until it times out. @param client by default that of the login */
   call<Name extends OperationName>(
     name: Name,
     params: Params<Name>,

@@ -85,7 +85,7 @@ async function gitOfApps(session: Session, client: Client): Promise<string | nul
 }
 
 async function askLogin(session: Session, url: string | undefined): Promise<{ url: string; token: string }> {
-  const { env, isTerminal, input, root } = session.place;
+  const { env, isTerminal, input, root, signal } = session.place;
   const usual = url ?? (env.CELLAR_URL || (ownAddress(root) ?? ''));
   const name = url === undefined && env.CELLAR_URL ? 'CELLAR_URL' : 'The address';
   if (!isTerminal) {
@@ -94,8 +94,8 @@ async function askLogin(session: Session, url: string | undefined): Promise<{ ur
     return { url: addressOf(usual, name), token };
   }
   const { askSecret, askText } = await import('../ask.ts');
-  const asked = url ?? (await askText("Address of the Cellar's API", usual));
-  return { url: addressOf(asked, 'The address'), token: (await askSecret('Runner token or API key')).trim() };
+  const asked = url ?? (await askText("Address of the Cellar's API", usual, signal));
+  return { url: addressOf(asked, 'The address'), token: (await askSecret('Runner token or API key', signal)).trim() };
 }
 
 /**

@@ -358,7 +358,7 @@ export async function givenValue(session: Session, input: Input): Promise<string
   if (given !== undefined) return given;
   if (!session.place.isTerminal) return (await session.place.input()).replace(/\n$/, '');
   const { askSecret } = await import('../ask.ts');
-  return askSecret(`Value of ${input.name}`);
+  return askSecret(`Value of ${input.name}`, session.place.signal);
 }
 
 function limitOf(name: 'clientRpm' | 'appRpm', text: string | undefined) {

@@ -1,8 +1,8 @@
-// An interrupt, such as Ctrl-C, ends a command line wherever it waits.
+// A signal, such as that of Ctrl-C, ends a command line wherever it waits, and a closed standard error does not.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -36,22 +36,32 @@ async function start(t: TestContext, ...words: string[]) {
   return { child, server };
 }
 
-/** Sends SIGINT to a command line and waits for its end. @returns its exit code, and its output after the signal */
-async function interrupt({ child }: Awaited<ReturnType<typeof start>>) {
+/** Sends a signal to a command line and waits for its end. @returns its exit code, and its output after the signal */
+async function interrupt({ child }: Awaited<ReturnType<typeof start>>, signal: NodeJS.Signals = 'SIGINT') {
   let printed = '';
   for (const stream of [child.stdout, child.stderr])
     stream.setEncoding('utf8').on('data', (text: string) => {
       printed += text;
     });
-  child.kill('SIGINT');
+  child.kill(signal);
   const [code] = (await once(child, 'close')) as [number | null];
   return { code, printed };
 }
 
-test('an interrupt ends a command line that waits for the API', async (t) => {
-  const started = await start(t, 'list');
-  await once(started.server, 'request');
-  assert.deepEqual(await interrupt(started), { code: 1, printed: '' });
+for (const [signal, code] of [['SIGINT', 1], ['SIGTERM', 143], ['SIGHUP', 129]] as const)
+  test(`${signal} ends a command line that waits for the API`, async (t) => {
+    const started = await start(t, 'list');
+    await once(started.server, 'request');
+    assert.deepEqual(await interrupt(started, signal), { code, printed: '' });
+  });
+
+test('a closed standard error ends no command line', async (t) => {
+  const { child, server } = await start(t, 'list');
+  child.stderr.destroy();
+  const [, response] = (await once(server, 'request')) as [unknown, ServerResponse];
+  response.end('not of Cellar');
+  const [code] = await once(child, 'close');
+  assert.equal(code, 7);
 });
 
 test('an interrupt ends a command line that reads standard input', async (t) => {
