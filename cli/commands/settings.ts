@@ -352,11 +352,11 @@ export const settingCommands: readonly Command[] = [
   }),
 ];
 
-/** Returns the given value; without one, asks for it or reads standard input, without the final line feed. */
+/** Returns the given value; without one, asks for it or reads standard input, without the final line end. */
 export async function givenValue(session: Session, input: Input): Promise<string> {
   const given = textOf(input, 'value');
   if (given !== undefined) return given;
-  if (!session.place.isTerminal) return (await session.place.input()).replace(/\n$/, '');
+  if (!session.place.isTerminal) return (await session.place.input()).replace(/\r?\n$/, '');
   const { askSecret } = await import('../ask.ts');
   return askSecret(`Value of ${input.name}`, session.place.signal);
 }
