@@ -1,10 +1,13 @@
 // Reads the app's name from a project's folder, and runs git in it.
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { Stopped } from '../exit.ts';
 import { firstLine } from '../show.ts';
 
+/** Loads wrangler, as CommonJS: `import()` would parse its 15 MB once more. */
+const require = createRequire(import.meta.url);
 /** Name of the git remote for Cellar. */
 export const REMOTE = 'cellar';
 /** Names of Wrangler configurations. */
@@ -23,13 +26,25 @@ export function configurationOf(folder: string): string | null {
   return CONFIGURATIONS.map((name) => join(folder, name)).find((path) => existsSync(path)) ?? null;
 }
 
-/** Returns the `name` in the Wrangler configuration; null without one. */
+/** Returns the `name` at the top level of the Wrangler configuration; null without one. @throws {Stopped} when it is invalid */
 export function namedByProject(folder: string): string | null {
   const file = configurationOf(folder);
-  if (file === null) return null;
-  return (
-    /(?:^\s*\{?|\n)\s*"?name"?\s*[=:]\s*["']([a-z0-9-]+)["']/.exec(readFileSync(file, 'utf8'))?.[1] ?? null
-  );
+  const name = file === null ? null : readConfiguration(file)?.name;
+  return typeof name === 'string' && /^[a-z0-9-]+$/.test(name) ? name : null;
+}
+
+function readConfiguration(file: string): { name?: unknown } | null {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8'));
+  } catch {
+    // Wrangler reads comments and TOML. It takes half a second to load, so JSON is read without it.
+  }
+  const wrangler = require('wrangler') as typeof import('wrangler');
+  try {
+    return wrangler.experimental_readRawConfig({ config: file }).rawConfig;
+  } catch (error) {
+    throw new Stopped('usage', `${file} cannot be read: ${firstLine((error as Error).message)}`);
+  }
 }
 
 export function hasGit(): boolean {

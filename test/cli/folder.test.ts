@@ -5,7 +5,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Stopped } from '../../cli/exit.ts';
-import { isRepository } from '../../cli/git/folder.ts';
+import { isRepository, namedByProject } from '../../cli/git/folder.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('a repository that git refuses is not taken for a folder without one', (t) => {
@@ -31,4 +31,27 @@ test('a repository that git refuses is not taken for a folder without one', (t) 
   refused(/dubious ownership/, new RegExp(`^git config --global --add safe\\.directory ${top}$`));
   writeFileSync(join(top, '.git', 'HEAD'), 'damaged');
   refused(/not a git repository/, /^cellar deploy --upload$/);
+});
+
+test('the name of a project is the one at the top level of its configuration', (t) => {
+  const named = (file: string, text: string) => {
+    const folder = temporaryDirectory(t);
+    writeFileSync(join(folder, file), text);
+    return namedByProject(folder);
+  };
+  const nested = '"workflows": [{ "name": "orders" }],\n"name": "shop"';
+  assert.equal(named('wrangler.json', `{ ${nested} }`), 'shop');
+  assert.equal(named('wrangler.jsonc', '{ "$schema": "x", "name": "shop" }'), 'shop');
+  assert.equal(named('wrangler.jsonc', `{ // "name": "other"\n ${nested}, }`), 'shop');
+  assert.equal(named('wrangler.toml', 'main = "a.js"\nname = "shop" # its name\n'), 'shop');
+  assert.equal(named('wrangler.toml', '[[workflows]]\nname = "orders"\n'), null);
+  for (const text of ['{}', 'null', '{ "name": 5 }']) assert.equal(named('wrangler.json', text), null, text);
+  for (const [file, text] of [
+    ['wrangler.jsonc', '{ "name": "shop"'],
+    ['wrangler.toml', 'name = shop'],
+  ] as const)
+    assert.throws(
+      () => named(file, text),
+      (error) => error instanceof Stopped && error.exit === 'usage' && error.message.includes(file),
+    );
 });
