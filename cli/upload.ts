@@ -5,6 +5,8 @@ import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { extname, join } from 'node:path';
+import { FormData } from 'undici';
+import { patientFetch } from '../client/index.ts';
 import type { App } from '../handlers/contract/apps/apps.ts';
 import { Stopped } from './exit.ts';
 import { readGit } from './git/folder.ts';
@@ -133,7 +135,8 @@ async function send<Result>(
   body: FormData | string,
   token = login.token,
 ): Promise<Result> {
-  const response = await fetch(`${login.url}/client/v4${path}`, {
+  const patient = await patientFetch();
+  const response = await patient(`${login.url}/client/v4${path}`, {
     method,
     body,
     headers: {

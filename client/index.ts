@@ -161,10 +161,22 @@ export class CellarClient {
   }
 }
 
-/** Returns a `fetch` without timeouts, for operations that may take longer than `NODE_PATIENCE_MS`. */
-async function patientFetch(): Promise<typeof fetch> {
+/** Made once, so that requests share connections. */
+let patient: Promise<typeof fetch> | null = null;
+
+/**
+ * Returns a `fetch` without timeouts, for requests that may take longer than `NODE_PATIENCE_MS`. It uses a proxy where Node's
+ * own does. Its forms are those of undici.
+ */
+export function patientFetch(): Promise<typeof fetch> {
+  patient ??= makePatientFetch();
+  return patient;
+}
+
+async function makePatientFetch(): Promise<typeof fetch> {
   const undici = await import('undici');
-  const dispatcher = new undici.Agent({ headersTimeout: 0, bodyTimeout: 0 });
+  const Dispatcher = process.env.NODE_USE_ENV_PROXY === '1' ? undici.EnvHttpProxyAgent : undici.Agent;
+  const dispatcher = new Dispatcher({ headersTimeout: 0, bodyTimeout: 0 });
   return ((url: string, init: object) =>
     undici.fetch(url, { ...init, dispatcher })) as unknown as typeof fetch;
 }

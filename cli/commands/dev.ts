@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
-import { refusalOf } from '../../client/index.ts';
+import { patientFetch, refusalOf } from '../../client/index.ts';
 import { type Command, type Input, textCommand, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import type { Session } from '../session.ts';
@@ -64,7 +64,8 @@ async function copyOf(session: Session): Promise<ReadableStream<Uint8Array>> {
   const { login, place } = session;
   const { id, slug } = await session.call('apps.get', { id: session.app() });
   place.say(`Copying the data of ${slug}\n`);
-  const response = await fetch(`${login.url}/v1/apps/${id}/storage/copy`, {
+  const patient = await patientFetch();
+  const response = await patient(`${login.url}/v1/apps/${id}/storage/copy`, {
     headers: { authorization: `Bearer ${login.token}` },
     signal: place.signal,
   });
