@@ -9,11 +9,7 @@ export async function askYes(message: string, signal: AbortSignal): Promise<bool
   return answered<boolean>(await confirm({ message, initialValue: false, output, signal }));
 }
 
-export async function askText(
-  message: string,
-  initialValue: string,
-  signal: AbortSignal,
-): Promise<string> {
+export async function askText(message: string, initialValue: string, signal: AbortSignal): Promise<string> {
   return answered<string>(await text({ message, initialValue, output, signal }));
 }
 

@@ -48,7 +48,11 @@ async function interrupt({ child }: Awaited<ReturnType<typeof start>>, signal: N
   return { code, printed };
 }
 
-for (const [signal, code] of [['SIGINT', 1], ['SIGTERM', 143], ['SIGHUP', 129]] as const)
+for (const [signal, code] of [
+  ['SIGINT', 1],
+  ['SIGTERM', 143],
+  ['SIGHUP', 129],
+] as const)
   test(`${signal} ends a command line that waits for the API`, async (t) => {
     const started = await start(t, 'list');
     await once(started.server, 'request');
