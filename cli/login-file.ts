@@ -27,7 +27,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
  * Finds the URL of a Cellar: `CELLAR_URL`, else that of `cellar login`, else that of this clone's Cellar. Its token is
  * `CELLAR_TOKEN`, else the one of `cellar login` or of this clone for the same URL.
  * @param root the folder of this clone
- * @throws {Stopped} when there is no URL or no token, `CELLAR_URL` is invalid, or the login's file is damaged
+ * @throws {Stopped} when there is no URL or no token, one of them is invalid, or the login's file is damaged
  */
 export function findLogin(env: Environment, root: string): Login {
   const kept = savedLogin(env);
@@ -71,16 +71,32 @@ export function ownAddress(root: string): string | undefined {
 /**
  * Returns an address without trailing slashes.
  * @param name its name in the message
- * @throws {Stopped} with a suggestion, when the text is not an HTTP or HTTPS URL
+ * @throws {Stopped} with a suggestion, when the text is not an HTTP or HTTPS URL, or has a user name or a password
  */
 export function addressOf(text: string, name: string): string {
-  if (/^https?:$/.test(URL.parse(text)?.protocol ?? '')) return text.replace(/\/+$/, '');
+  const url = URL.parse(text);
+  const isWeb = /^https?:$/.test(url?.protocol ?? '');
+  // Also in other texts, what is before an @ may be a password, which the message must not show.
+  if (url?.username || url?.password || (!isWeb && text.includes('@')))
+    throw new Stopped('usage', `${name} has a user name or a password in it: the token alone signs in.`);
+  if (isWeb) return text.replace(/\/+$/, '');
   const isHost = /^[\w.-]+(:\d+)?(\/.*)?$/.test(text);
   const scheme = /^(localhost|127\.|[\w-]+\.localhost)/.test(text) ? 'http' : 'https';
   const meant = isHost ? `${scheme}://${text}` : 'https://api.example.com';
   throw new Stopped(
     'usage',
     `${name} is ${text}, which is not an address: it needs a scheme, as in ${meant}.`,
+  );
+}
+
+/** Returns a token without spaces around it. @throws {Stopped} when it has characters that a header cannot carry */
+export function tokenOf(text: string): string {
+  const token = text.trim();
+  if (/^[ -~]*$/.test(token)) return token;
+  throw new Stopped(
+    'signIn',
+    'The token has a character that is not printable ASCII: copy it again.',
+    'cellar login',
   );
 }
 
@@ -97,7 +113,8 @@ function dataOf(root: string): string {
   return join(root, '.cellar');
 }
 
-function login(url: string, token: string): Login {
+function login(url: string, text: string): Login {
+  const token = tokenOf(text);
   return { url, token, key: token.startsWith('cellar_') ? token : null };
 }
 

@@ -7,7 +7,7 @@ import { type Command, command, textOf } from '../command.ts';
 import { Stopped } from '../exit.ts';
 import { configurationOf, isRepository, linkedSlug, namedByProject, REMOTE, readGit } from '../git/folder.ts';
 import { gitBeside, installHelper, isKey } from '../git/git-credential.ts';
-import { addressOf, keepLogin, ownAddress, savedLogin } from '../login-file.ts';
+import { addressOf, keepLogin, ownAddress, savedLogin, tokenOf } from '../login-file.ts';
 import type { Client, Session } from '../session.ts';
 import { fields } from '../show.ts';
 
@@ -89,13 +89,16 @@ async function askLogin(session: Session, url: string | undefined): Promise<{ ur
   const usual = url ?? (env.CELLAR_URL || (ownAddress(root) ?? ''));
   const name = url === undefined && env.CELLAR_URL ? 'CELLAR_URL' : 'The address';
   if (!isTerminal) {
-    const token = env.CELLAR_TOKEN || (await input()).trim();
+    const token = tokenOf(env.CELLAR_TOKEN || (await input()));
     if (token === '') throw new Stopped('usage', 'Standard input has no token.', 'cellar login --help');
     return { url: addressOf(usual, name), token };
   }
   const { askSecret, askText } = await import('../ask.ts');
   const asked = url ?? (await askText("Address of the Cellar's API", usual, signal));
-  return { url: addressOf(asked, 'The address'), token: (await askSecret('Runner token or API key', signal)).trim() };
+  return {
+    url: addressOf(asked, 'The address'),
+    token: tokenOf(await askSecret('Runner token or API key', signal)),
+  };
 }
 
 /**

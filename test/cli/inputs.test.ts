@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { run } from '../../cli/cli.ts';
+import { CellarClient } from '../../client/index.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('a value from standard input ends before its last line end, also before that of Windows', async (t) => {
@@ -27,4 +28,47 @@ test('a value from standard input ends before its last line end, also before tha
     ['a\r', 'a\r'],
   ])
     assert.equal(await stored(input!), value);
+});
+
+test('an address or a token that cannot be sent is refused without a trace or a password', async (t) => {
+  const home = temporaryDirectory(t);
+  const cli = async (words: string[], variables: Record<string, string>, input = '') => {
+    let said = '';
+    const place = {
+      ...{ folder: home, root: home, env: { HOME: home, ...variables }, isTerminal: false, out() {} },
+      say: (text: string) => {
+        said += text;
+      },
+      input: async () => input,
+      signal: AbortSignal.timeout(60_000),
+    };
+    const code = await run(words, place, (login) => new CellarClient(login));
+    return { code, said };
+  };
+  const url = 'http://127.0.0.1:1';
+  for (const wrong of [
+    'https://ada:hunter2@a.test',
+    'ada:hunter2@a.test',
+    'https:///ada:hunter2@a.test',
+    'https://ada:hunter2@a test',
+    'hunter2@a.test',
+  ])
+    for (const words of [['list'], ['login']]) {
+      const { code, said } = await cli(words, { CELLAR_URL: wrong, CELLAR_TOKEN: 'x' });
+      assert.equal(code, 2, said);
+      assert.match(said, /^cellar: CELLAR_URL has a user name or a password/);
+      assert.doesNotMatch(said, /hunter2/);
+    }
+  const token = 'cellar_\u200bhunter2';
+  for (const { code, said } of [
+    await cli(['list'], { CELLAR_URL: url, CELLAR_TOKEN: token }),
+    await cli(['login', url], { CELLAR_TOKEN: token }),
+    await cli(['login', url], {}, token),
+  ]) {
+    assert.equal(code, 3, said);
+    assert.match(said, /^cellar: The token .*\nNext: cellar login\n$/);
+    assert.doesNotMatch(said, /hunter2/);
+  }
+  const unreached = await cli(['list'], { CELLAR_URL: url, CELLAR_TOKEN: 'x\r\n' });
+  assert.equal(unreached.code, 7, 'a line end after a token is not a part of it');
 });
