@@ -10,6 +10,8 @@ const DRAINED_MS = 60_000;
 /** The last known state of another host. Times are in ms, of a monotonic clock. */
 interface Seen {
   isSilent: boolean;
+  /** Whether it became silent right after draining. */
+  isDrained: boolean;
   /** When it was last seen to drain. */
   drainedAt: number;
   /** When an outage was last reported. */
@@ -20,6 +22,7 @@ interface Seen {
 
 const UNKNOWN: Seen = {
   isSilent: false,
+  isDrained: false,
   drainedAt: Number.NEGATIVE_INFINITY,
   reportedAt: Number.NEGATIVE_INFINITY,
   told: null,
@@ -51,18 +54,14 @@ export class HostOutages {
       const drainedAt = host.state === 'draining' ? now : before.drainedAt;
       return { ...before, isSilent: false, drainedAt, told: null };
     }
-    const seen = before.isSilent ? before : begun(before, now);
-    if (seen.told === null) return seen;
+    const isDrained = before.isSilent ? before.isDrained : now - before.drainedAt < DRAINED_MS;
+    const seen = { ...before, isSilent: true, isDrained };
+    if (isDrained || (before.told === null && now - before.reportedAt < AGAIN_MS)) return seen;
     // Also reports to apps that have come to this host during the outage, such as apps of the silent host.
-    const { told } = seen;
+    const told = before.told ?? new Set<string>();
     const apps = this.#alerts.appsWith('host').filter((id) => !told.has(id));
     if (apps.length > 0) this.#alerts.reportHost(apps, host, 'silent');
-    return { ...seen, told: new Set([...told, ...apps]) };
+    const reportedAt = before.told === null ? now : before.reportedAt;
+    return { ...seen, reportedAt, told: new Set([...told, ...apps]) };
   }
-}
-
-function begun(before: Seen, now: number): Seen {
-  const isQuiet = now - before.drainedAt < DRAINED_MS || now - before.reportedAt < AGAIN_MS;
-  if (isQuiet) return { ...before, isSilent: true };
-  return { ...before, isSilent: true, reportedAt: now, told: new Set() };
 }

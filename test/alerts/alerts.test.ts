@@ -378,6 +378,35 @@ test('a host that was drained, or fails again within an hour, is not reported, n
   assert.deepEqual(types(), [], 'it was removed');
 });
 
+test('a host that flaps and stays silent is reported an hour after its last report', async (t) => {
+  await using it = world(t);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  it.alerts.add(APP, { url: 'http://example.com', on: ['host'] });
+  const outages = new HostOutages(it.alerts);
+  const types = () => waiting(it).map(({ type }) => type);
+  let now = 0;
+  const pass = (ms: number, state: HostState) => {
+    t.mock.timers.tick(ms);
+    now += ms;
+    outages.look(box(state), now);
+  };
+  pass(0, 'silent');
+  pass(1_000, 'active');
+  assert.deepEqual(types(), ['host.silent', 'host.back']);
+  pass(600_000, 'silent');
+  pass(1_000, 'silent');
+  assert.deepEqual(types(), []);
+  pass(HOUR_MS, 'silent');
+  pass(1_000, 'silent');
+  assert.deepEqual(types(), ['host.silent']);
+  pass(1_000, 'active');
+  assert.deepEqual(types(), ['host.back']);
+  pass(HOUR_MS, 'draining');
+  pass(1_000, 'silent');
+  pass(2 * HOUR_MS, 'silent');
+  assert.deepEqual(types(), [], 'it was drained');
+});
+
 test('a hostname without a certificate is reported, each by itself, in order', async (t) => {
   await using it = world(t);
   // Both failures fall into the same millisecond.
