@@ -20,6 +20,8 @@ const HOUR_MS = 3_600_000;
 const AGAIN_MS = HOUR_MS;
 /** Maximum events that one alert reports in an hour. Further ones are only counted, if their topic was reported before. */
 const REPORTS_AN_HOUR = 30;
+/** Maximum error groups among them, so that many errors leave room for a crash or an outage. */
+const ERRORS_AN_HOUR = 20;
 /** How long reported topics are remembered, in ms, so that a deploy is reported once. */
 const REMEMBERED_MS = 7 * 24 * HOUR_MS;
 /** Maximum error groups reported in one transaction. Each group is reported by up to 20 alerts of an app. */
@@ -374,13 +376,18 @@ export class Alerts {
     const reported = alerts.topic(alert.id, happening.topic);
     // A time in the future was stored before the clock was set back. It counts as recent if it is less than an hour ahead.
     const isSoon = reported !== undefined && (happening.once || Math.abs(now - reported.told_at) < AGAIN_MS);
-    if (isSoon || alerts.reportedBetween(alert.id, now - HOUR_MS, now + HOUR_MS) >= REPORTS_AN_HOUR) {
+    if (isSoon || this.#isOverLimit(alert.id, happening.kind, now)) {
       alerts.countTopic(alert.id, happening.topic);
       return false;
     }
     alerts.addDelivery(newId(), alert.id, this.message(alert.app_id, happening, reported?.untold ?? 0), now);
     alerts.recordTopic(alert.id, happening.topic, now);
     return true;
+  }
+
+  #isOverLimit(alertId: string, kind: AlertKind, now: number): boolean {
+    const { all, errors } = this.#options.store.alerts.reportedBetween(alertId, now - HOUR_MS, now + HOUR_MS);
+    return all >= REPORTS_AN_HOUR || (kind === 'error' && errors >= ERRORS_AN_HOUR);
   }
 
   #hear(fact: HostFact): void {

@@ -42,8 +42,9 @@ export function alertQueries(database: Database) {
   const add = database.prepare<[string, string, string, number]>(
     'INSERT INTO alert_deliveries (id, alert_id, body, next_at) VALUES (?, ?, ?, ?)',
   );
-  const reported = database.prepare<[string, number, number], { count: number }>(
-    'SELECT count(*) AS count FROM alert_topics WHERE alert_id = ? AND told_at > ? AND told_at < ?',
+  const reported = database.prepare<[string, number, number], { all: number; errors: number }>(
+    `SELECT count(*) AS "all", count(*) FILTER (WHERE topic LIKE 'error %') AS errors
+     FROM alert_topics WHERE alert_id = ? AND told_at > ? AND told_at < ?`,
   );
   // Jumps from alert to alert in the index, because each alert may have hundreds of deliveries.
   const due = database.prepare<{ at: number; beyond: number }, { alert: string }>(
@@ -93,9 +94,12 @@ export function alertQueries(database: Database) {
     addDelivery: (id: string, alertId: string, body: string, at: number): void => {
       add.run(id, alertId, body, at);
     },
-    /** Returns the number of an alert's topics that were last reported between two times, in ms since 1970. */
-    reportedBetween: (alertId: string, from: number, to: number): number =>
-      reported.get(alertId, from, to)!.count,
+    /**
+     * Returns how many of an alert's topics were last reported between two times, in ms since 1970, and how many of these
+     * are about errors.
+     */
+    reportedBetween: (alertId: string, from: number, to: number): { all: number; errors: number } =>
+      reported.get(alertId, from, to)!,
     /**
      * Returns ids of alerts whose next delivery is due at `at` or earlier, or only after `beyond`: then the clock was set
      * back. Times are ms since 1970.

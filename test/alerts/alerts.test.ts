@@ -116,7 +116,7 @@ test('an alert still works after the clock was a day ahead, and repeats nothing 
   it.alerts.add(APP, { url: 'http://example.com' });
   t.mock.timers.setTime(start + 24 * HOUR_MS);
   for (let n = 0; n < 40; n++) it.alerts.report(APP, newError(`early ${n}`));
-  assert.equal(waiting(it).length, 30);
+  assert.equal(waiting(it).length, 20);
   t.mock.timers.setTime(start);
   it.alerts.report(APP, newError('early 1'));
   it.alerts.report(APP, newError('new'));
@@ -151,7 +151,7 @@ test('an event over the limit of an hour is counted in the next message about it
   it.alerts.add(APP, { url: 'http://example.com' });
   it.store.outbox.add(crashed('it ran into a wall'));
   t.mock.timers.tick(HOUR_MS);
-  for (let n = 0; n < 30; n++) it.alerts.report(APP, newError(String(n)));
+  for (let n = 0; n < 30; n++) it.store.outbox.add(failed(String(n)));
   assert.equal(waiting(it).length, 31);
   it.store.outbox.add(crashed('it ran into a wall'));
   assert.deepEqual(waiting(it), []);
@@ -193,11 +193,16 @@ test('a fact that is withdrawn is not reported', async (t) => {
   assert.deepEqual(waiting(it), []);
 });
 
-test('a thousand new errors are only thirty messages', async (t) => {
+test('a thousand new errors are only twenty messages, and leave room for other events', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
   for (let i = 0; i < 1_000; i++) it.alerts.report(APP, newError(String(i)));
-  assert.equal(waiting(it).length, 30);
+  assert.equal(waiting(it).length, 20);
+  for (let i = 0; i < 1_000; i++) it.store.outbox.add(failed(String(i)));
+  assert.deepEqual(
+    waiting(it).map(({ type }) => type),
+    Array(10).fill('deploy.failed'),
+  );
 });
 
 test('many errors at once with many alerts block the thread for moments only', async (t) => {
@@ -218,7 +223,7 @@ test('many errors at once with many alerts block the thread for moments only', a
   await it.alerts.reportErrors(groups);
   look();
   assert.ok(longest < 400, `${longest} ms`);
-  assert.equal(waiting(it).length, 30 * ALERTS_LIMIT);
+  assert.equal(waiting(it).length, 20 * ALERTS_LIMIT);
 });
 
 test('finding due messages is fast, however many wait', async (t) => {
