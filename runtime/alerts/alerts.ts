@@ -13,7 +13,7 @@ import type { HostStore } from '../../sqlite/host/index.ts';
 import type { HostFact } from '../../sqlite/host/outbox.ts';
 import { logRarely, reason } from '../log.ts';
 import { noSuchApp, Refusal } from '../refusal.ts';
-import type { OpenGroup } from '../telemetry/protocol.ts';
+import type { Failure, OpenGroup } from '../telemetry/protocol.ts';
 
 const HOUR_MS = 3_600_000;
 /** Minimum time between two reports of the same topic by one alert, in ms. */
@@ -315,6 +315,17 @@ export class Alerts {
     });
   }
 
+  /** Reports a process that ended by itself or did not start. */
+  reportCrash(appId: string, { deployId, reason }: Pick<Failure, 'deployId' | 'reason'>): void {
+    this.report(appId, {
+      kind: 'crash',
+      type: 'app.crashed',
+      topic: 'crash',
+      message: reason,
+      details: { deploy: deployId === null ? null : { id: deployId } },
+    });
+  }
+
   /** Reports a failed certificate request for a domain of an app. */
   reportCertificate(appId: string, hostname: string, error: string): void {
     this.report(appId, {
@@ -409,16 +420,10 @@ export class Alerts {
     });
   }
 
-  /** Reports a crash: the app has an error, and its process is starting again or stays down. */
+  /** Reports an app that was stopped for its disk use. */
   #hearApp({ id, process_state, last_error, live_deploy_id }: ObservedApp): void {
-    if (last_error === null || (process_state !== 'crashed' && process_state !== 'starting')) return;
-    this.report(id, {
-      kind: 'crash',
-      type: 'app.crashed',
-      topic: 'crash',
-      message: last_error,
-      details: { deploy: live_deploy_id === null ? null : { id: live_deploy_id } },
-    });
+    if (last_error === null || process_state !== 'crashed' || !this.#options.store.held.has(id)) return;
+    this.reportCrash(id, { deployId: live_deploy_id, reason: last_error });
   }
 
   #save(alert: Alert): Alert {

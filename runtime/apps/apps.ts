@@ -191,7 +191,7 @@ export class Apps extends OpenApps {
       await app.makeLive(deployId, { ...steps, commit, synced: () => this.synced() });
     } catch (error) {
       if (steps.signal?.aborted !== true)
-        this.options.onFailure(id, { mechanism: 'load', deployId, reason: reason(error) });
+        this.options.onFailure(id, { mechanism: 'load', deployId, reason: reason(error) }, true);
       throw error;
     }
   }

@@ -51,8 +51,8 @@ export interface FleetsOptions {
   wakes: WakeFigures;
   /** Returns where a process of a release writes its output. */
   output: (id: string, deployId: string) => OutputSink;
-  /** Called when a release did not start, or its process exited by itself. */
-  onFailure: (id: string, failure: ProcessFailure) => void;
+  /** Called when a release did not start, or its process exited by itself. `isOfDeploy`: its deploy has failed. */
+  onFailure: (id: string, failure: ProcessFailure, isOfDeploy: boolean) => void;
 }
 
 interface Listeners {
@@ -115,7 +115,7 @@ export function fleetOf(
     version,
     output: (deployId) => options.output(reported, version ?? deployId),
     onFailure: (failure) =>
-      options.onFailure(reported, { ...failure, deployId: version ?? failure.deployId }),
+      options.onFailure(reported, { ...failure, deployId: version ?? failure.deployId }, false),
     ...listeners,
   });
 }

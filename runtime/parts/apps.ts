@@ -162,7 +162,11 @@ export function makeApps(
     wakes,
     output: (id, deployId) => telemetry.outputOf(id, deployId),
     say: (id, level, text) => say('supervisor', id, level, text),
-    onFailure: (id, failure) => telemetry.failed(id, { at: Date.now(), ...failure }),
+    onFailure: (id, failure, isOfDeploy) => {
+      telemetry.failed(id, { at: Date.now(), ...failure });
+      // A failed deploy has an alert of its own.
+      if (!isOfDeploy) alerts.reportCrash(id, failure);
+    },
     onFacts,
     onRestored,
     onUsage: (id, usage) => telemetry.usage(id, usage),

@@ -14,6 +14,7 @@ export interface HeldRow {
 
 export function heldQueries(database: Database) {
   const all = database.prepare<[], HeldRow & { app_id: string }>('SELECT app_id, cause, why FROM held');
+  const has = database.prepare<[string]>('SELECT 1 FROM held WHERE app_id = ?');
   const hold = database.prepare<[string, HeldCause, string]>(
     `INSERT INTO held (app_id, cause, why) VALUES (?, ?, ?)
      ON CONFLICT (app_id) DO UPDATE SET cause = excluded.cause, why = excluded.why`,
@@ -24,6 +25,7 @@ export function heldQueries(database: Database) {
     /** Returns every row, by app. */
     all: (): Map<string, HeldRow> =>
       new Map(all.all().map(({ app_id, cause, why }) => [app_id, { cause, why }])),
+    has: (appId: string): boolean => has.get(appId) !== undefined,
     set: (appId: string, { cause, why }: HeldRow): void => {
       hold.run(appId, cause, why);
     },

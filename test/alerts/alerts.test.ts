@@ -59,7 +59,10 @@ function world(t: TestContext, ownerOf: (appId: string) => string = (appId) => a
   };
 }
 
-const crashed = (last_error: string | null, process_state: ObservedApp['process_state'] = 'crashed') => ({
+/** The app's process has ended by itself. */
+const crash = (alerts: Alerts) =>
+  alerts.reportCrash(APP, { deployId: 'live', reason: 'it ran into a wall' });
+const state = (process_state: ObservedApp['process_state'], last_error: string | null) => ({
   type: 'app' as const,
   app: {
     ...{ id: APP, generation: 1, process_state, live_deploy_id: null, deployed_at: null, last_error },
@@ -130,15 +133,18 @@ test('a crash is reported once, and an hour later again with its count since the
   await using it = world(t);
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   it.alerts.add(APP, { url: 'http://example.com' });
-  it.store.outbox.add(crashed('it ran into a wall', 'starting'));
-  it.store.outbox.add(crashed('it ran into a wall'));
-  it.store.outbox.add(crashed('it ran into a wall', 'starting'));
+  for (let times = 0; times < 3; times++) {
+    crash(it.alerts);
+    // A crash also changes the state, which is no crash of its own.
+    it.store.outbox.add(state('starting', 'it ran into a wall'));
+    it.store.outbox.add(state('crashed', 'it ran into a wall'));
+  }
   assert.deepEqual(
     waiting(it).map(({ type }) => type),
     ['app.crashed'],
   );
   t.mock.timers.tick(HOUR_MS);
-  it.store.outbox.add(crashed('it ran into a wall'));
+  crash(it.alerts);
   assert.deepEqual(
     waiting(it).map(({ data }) => data.repeats),
     [2],
@@ -149,14 +155,14 @@ test('an event over the limit of an hour is counted in the next message about it
   await using it = world(t);
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
   it.alerts.add(APP, { url: 'http://example.com' });
-  it.store.outbox.add(crashed('it ran into a wall'));
+  crash(it.alerts);
   t.mock.timers.tick(HOUR_MS);
   for (let n = 0; n < 30; n++) it.store.outbox.add(failed(String(n)));
   assert.equal(waiting(it).length, 31);
-  it.store.outbox.add(crashed('it ran into a wall'));
+  crash(it.alerts);
   assert.deepEqual(waiting(it), []);
   t.mock.timers.tick(HOUR_MS);
-  it.store.outbox.add(crashed('it ran into a wall'));
+  crash(it.alerts);
   assert.deepEqual(
     waiting(it).map(({ data }) => data.repeats),
     [1],
@@ -166,18 +172,30 @@ test('an event over the limit of an hour is counted in the next message about it
 test('a healthy or stopped app reports nothing', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
-  it.store.outbox.add(crashed(null, 'running'));
-  it.store.outbox.add(crashed(null, 'starting'));
-  it.store.outbox.add(crashed('its memory was needed', 'idle'));
-  it.store.outbox.add(crashed(null, 'stopped'));
+  it.store.outbox.add(state('running', null));
+  it.store.outbox.add(state('starting', null));
+  it.store.outbox.add(state('idle', 'its memory was needed'));
+  it.store.outbox.add(state('stopped', null));
   assert.deepEqual(waiting(it), []);
+});
+
+test('an app that is stopped for its disk use is reported once', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com', on: ['crash'] });
+  it.store.held.set(APP, { cause: 'limit', why: 'its data takes too much' });
+  it.store.outbox.add(state('crashed', 'its data takes too much'));
+  it.store.outbox.add(state('crashed', 'its data takes too much'));
+  assert.deepEqual(
+    waiting(it).map(({ type, data }) => [type, data.message]),
+    [['app.crashed', 'its data takes too much']],
+  );
 });
 
 test('each failed deploy is reported once', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com', on: ['deploy'] });
   for (const id of ['one', 'two', 'one']) it.store.outbox.add(failed(id));
-  it.store.outbox.add(crashed('not asked for'));
+  crash(it.alerts);
   assert.equal(waiting(it).length, 2);
 });
 

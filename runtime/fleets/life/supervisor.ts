@@ -392,6 +392,8 @@ export class Supervisor implements StartingApp {
   }
 
   #failed(mechanism: ProcessFailure['mechanism'], why: string): void {
+    // When the host stops, a signal to all its processes may also end those of apps.
+    if (this.operations.closing.aborted) return;
     this.options.onFailure({ mechanism, deployId: this.live?.deployId ?? null, reason: why });
   }
 

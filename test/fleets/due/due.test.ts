@@ -134,7 +134,7 @@ test('an alarm that was known when the host ended runs after its next start', as
   assert.equal(alarms(next, 'alarm ends').length, 1);
 });
 
-test('an alarm of a sleeping app is retried when its process dies', async (t) => {
+test('an alarm of a sleeping app is retried when its process dies, which is one failure', async (t) => {
   const app = await clock(t, { alarmMs: LONG_MS });
   await app.ask('/?10000');
   await app.fleet.sleep();
@@ -144,6 +144,10 @@ test('an alarm of a sleeping app is retried when its process dies', async (t) =>
   process.kill(pid!, 'SIGKILL');
   await app.until(() => app.fleet.lastError !== null);
   assert.equal(app.fleet.lastError!.split(';')[0], 'workerd was ended by SIGKILL');
+  assert.deepEqual(
+    app.failures.map(({ mechanism }) => mechanism),
+    ['crash'],
+  );
   assertGone(pid);
   await app.until(() => app.rests.at(-1)?.dueAt === null);
   assert.equal(alarms(app, 'alarm ends').length, 1);

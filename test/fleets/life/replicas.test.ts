@@ -65,6 +65,9 @@ for (const which of ['the first', 'another'] as const) {
     process.kill(pid, 'SIGKILL');
     const killed = performance.now();
     await app.until(() => app.fleet.processes === 1);
+    assert.deepEqual(app.failures, [
+      { mechanism: 'crash', deployId: 'release-1', reason: 'workerd was ended by SIGKILL' },
+    ]);
     await Promise.all(clients);
     const next = Number((await app.ask('/add')).text);
     assert.ok(next > 20 + acknowledged && next <= 21 + asked, `${next} after ${acknowledged} of ${asked}`);

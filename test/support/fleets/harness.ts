@@ -10,6 +10,7 @@ import { WakeFigures } from '../../../runtime/fleets/admission/wake-figures.ts';
 import { alarmsOnDisk } from '../../../runtime/fleets/due/alarms.ts';
 import { DueReader } from '../../../runtime/fleets/due/due.ts';
 import { Fleet, type FleetOptions, type RestingApp } from '../../../runtime/fleets/life/fleet.ts';
+import type { ProcessFailure } from '../../../runtime/fleets/life/supervisor.ts';
 import { CellFilesCache } from '../../../runtime/fleets/process/cell-files.ts';
 import { lineSink } from '../../../runtime/fleets/process/cell-output.ts';
 import { askUpstream } from '../edge/ask.ts';
@@ -56,6 +57,8 @@ export interface Harness {
   lines: string[];
   /** The values passed to `onRest`: what the host stores while the app has no process. */
   rests: (RestingApp | null)[];
+  /** The values passed to `onFailure`. */
+  failures: ProcessFailure[];
   /** Makes a release of `COUNTING`, or of other code, with its D1 migrations, and with more fields. */
   release: (
     version: number,
@@ -73,6 +76,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
   const states: [ProcessState, string | null][] = [];
   const lines: string[] = [];
   const rests: (RestingApp | null)[] = [];
+  const failures: ProcessFailure[] = [];
   const watchers = new Set<() => void>();
   const changed = () => {
     for (const watcher of watchers) watcher();
@@ -98,7 +102,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
     onAsleep: () => {},
     output: () => lineSink(onLine),
     say: (_, words) => onLine(words),
-    onFailure: () => {},
+    onFailure: (failure) => failures.push(failure),
     onRest: async (rest) => {
       rests.push(rest);
       changed();
@@ -146,6 +150,7 @@ export function harness(t: TestContext, own: Partial<FleetOptions> = {}): Harnes
     states,
     lines,
     rests,
+    failures,
     release,
     ask: (path) => ask(fleet, path),
     until,
