@@ -5,6 +5,8 @@ import type { Alerts } from './alerts.ts';
 import { judgeMinutes, judgeQueues, judgeTraffic, type Minutes, reportErrorRate } from './judgements.ts';
 
 const EVERY_MS = 60_000;
+/** Remembered memory limits of an app. An alert judges up to 30 minutes, and the checks around them. */
+const LIMITS = 33;
 /** Kinds of alerts that are judged by the metrics of single minutes. */
 const OF_MINUTES: readonly AlertKind[] = ['error_rate', 'memory', 'cpu', 'latency'];
 const CHECKED: readonly AlertKind[] = [...OF_MINUTES, 'no_traffic', 'queue_backlog'];
@@ -24,6 +26,8 @@ export interface ChecksOptions {
 export class Checks {
   readonly #options: ChecksOptions;
   readonly #startedAt = performance.now();
+  /** By app: the memory that its processes could use together at the last checks, in MiB, and when, in ms since 1970. */
+  readonly #limits = new Map<string, { at: number; mb: number }[]>();
   #lookedAt = Number.NEGATIVE_INFINITY;
   #isLooking = false;
 
@@ -46,7 +50,9 @@ export class Checks {
   /** Checks all apps that have an alert of a checked kind. Never rejects. */
   async look(): Promise<void> {
     const { alerts } = this.#options;
-    for (const appId of new Set(CHECKED.flatMap((kind) => alerts.appsWith(kind)))) {
+    const apps = new Set(CHECKED.flatMap((kind) => alerts.appsWith(kind)));
+    for (const appId of this.#limits.keys()) if (!apps.has(appId)) this.#limits.delete(appId);
+    for (const appId of apps) {
       try {
         await this.#check(appId);
       } catch (error) {
@@ -66,9 +72,20 @@ export class Checks {
     if (OF_MINUTES.some((kind) => kinds.has(kind))) {
       const items = await minutes(appId);
       reportErrorRate(alerts, appId, items);
-      judgeMinutes(alerts, appId, items, memoryMb(appId));
+      const limits = [...(this.#limits.get(appId) ?? []), { at: Date.now(), mb: memoryMb(appId) }];
+      this.#limits.set(appId, limits.slice(-LIMITS));
+      judgeMinutes(alerts, appId, items, (at) => limitAt(Date.parse(at), limits));
     }
     const waiting = kinds.has('queue_backlog') ? await backlogs(appId) : null;
     if (waiting !== null) judgeQueues(alerts, appId, waiting);
   }
+}
+
+/**
+ * Returns the largest limit of the checks in a minute, just before it and just after it, because its highest memory use may
+ * be that of processes that were ended or started between two checks. Without such checks, returns the newest limit.
+ */
+function limitAt(minute: number, limits: { at: number; mb: number }[]): number {
+  const near = limits.filter(({ at }) => at >= minute - EVERY_MS && at < minute + 2 * EVERY_MS);
+  return Math.max(...(near.length === 0 ? limits.slice(-1) : near).map(({ mb }) => mb));
 }

@@ -47,9 +47,14 @@ interface Watched {
  * Judges memory, processor time and latency by the last complete minutes, as many as the alert's `for_minutes`. An alert
  * begins when the value was above its threshold in all these minutes, and ends when it was above in none of them.
  * @param minutes oldest first, the last one incomplete
- * @param memoryMb memory that the app's processes may use together, in MiB
+ * @param memoryMb returns the memory that the app's processes could use together in the minute that began at `at`, in MiB
  */
-export function judgeMinutes(alerts: Alerts, appId: string, minutes: Minutes, memoryMb: number): void {
+export function judgeMinutes(
+  alerts: Alerts,
+  appId: string,
+  minutes: Minutes,
+  memoryMb: (at: string) => number,
+): void {
   for (const watched of watchedFigures(memoryMb)) {
     const { kind, figure, threshold, high, normal } = watched;
     for (const alert of alerts.list(appId)) {
@@ -67,11 +72,11 @@ export function judgeMinutes(alerts: Alerts, appId: string, minutes: Minutes, me
   }
 }
 
-function watchedFigures(memoryMb: number): Watched[] {
+function watchedFigures(memoryMb: (at: string) => number): Watched[] {
   return [
     {
       kind: 'memory',
-      figure: ({ memory_bytes }) => memory_bytes && (100 * memory_bytes) / (memoryMb * MIB),
+      figure: ({ at, memory_bytes }) => memory_bytes && (100 * memory_bytes) / (memoryMb(at) * MIB),
       threshold: ({ memory_percent }) => memory_percent,
       high: (value, most) => `The app uses ${value} % of its memory, more than ${most} %,`,
       normal: 'The app uses less memory again.',

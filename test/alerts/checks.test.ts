@@ -216,14 +216,35 @@ test('an app that flips each minute sends no more than the limit of an hour, and
   assert.deepEqual(types(await it.look()), [wasFiring ? 'queue.normal' : 'queue.backlog']);
 });
 
-test('memory is compared with what all processes of an app may use', async (t) => {
-  let processes = 2;
-  const minutes = async () => [minute({ memory_bytes: 110 * MIB }), current] as never;
+test('memory of each minute is compared with what the processes of that minute may use', async (t) => {
+  const start = Math.floor(Date.now() / MINUTE_MS) * MINUTE_MS;
+  t.mock.timers.enable({ apis: ['Date'], now: start });
+  let processes = 4;
+  const used: number[] = [];
+  const minutes = async () =>
+    used.map((mb, n) => ({
+      ...minute({ memory_bytes: mb * MIB }),
+      at: new Date(start + n * MINUTE_MS).toISOString(),
+    })) as never;
   const it = world(t, { minutes, memoryMb: () => processes * 100 });
-  it.alerts.add(APP, { url, on: ['memory'], for_minutes: 1 });
-  assert.deepEqual(await it.look(), []);
+  it.alerts.add(APP, { url, on: ['memory'], for_minutes: 3 });
+  /** Lets a minute begin in which the processes use this memory, and checks in its middle. */
+  const pass = async (mb: number) => {
+    used.push(mb);
+    t.mock.timers.setTime(start + (used.length - 0.5) * MINUTE_MS);
+    return types(await it.look());
+  };
+  for (let n = 0; n < 5; n++) assert.deepEqual(await pass(200), []);
   processes = 1;
-  assert.deepEqual(types(await it.look()), ['memory.high']);
+  // The minute of the change has the memory of all.
+  assert.deepEqual(await pass(200), []);
+  for (let n = 0; n < 5; n++) assert.deepEqual(await pass(50), [], 'a process alone uses as much as before');
+  for (let n = 0; n < 3; n++) assert.deepEqual(await pass(95), []);
+  assert.deepEqual(await pass(95), ['memory.high']);
+  processes = 2;
+  for (let n = 0; n < 5; n++) assert.deepEqual(await pass(190), [], 'it lasts');
+  for (let n = 0; n < 3; n++) assert.deepEqual(await pass(100), []);
+  assert.deepEqual(await pass(100), ['memory.normal']);
 });
 
 test('a begin that could not be stored is reported by the next check', async (t) => {
