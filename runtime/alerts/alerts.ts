@@ -219,8 +219,11 @@ export class Alerts {
     const others = alert.firing.filter((kind) => kind !== event.kind);
     const turned = { ...alert, firing: begins ? [...others, event.kind] : others };
     const isReported = this.#options.store.transaction(() => {
+      // The receiver needs no end of a state whose begin it has never got.
+      const isUnknown = !begins && this.#options.store.alerts.dropUnsent(alertId, event.kind);
       // A new topic for each change, so that each is reported. A change over the hourly limit is reported by a later check.
-      if (!this.#report(alert, { ...event, topic: `${event.kind} ${newId()}` })) return false;
+      if (!isUnknown && !this.#report(alert, { ...event, topic: `${event.kind} ${newId()}` }, event.kind))
+        return false;
       this.#options.store.alerts.save(turned);
       return true;
     });
@@ -380,8 +383,11 @@ export class Alerts {
     this.#options.store.alerts.forgetTopics(Date.now() - REMEMBERED_MS);
   }
 
-  /** @returns whether a delivery was queued */
-  #report(alert: Alert, happening: AlertEvent): boolean {
+  /**
+   * @param state the state whose begin or end the event is; null for other events
+   * @returns whether a delivery was queued
+   */
+  #report(alert: Alert, happening: AlertEvent, state: string | null = null): boolean {
     const { alerts } = this.#options.store;
     const now = Date.now();
     const reported = alerts.topic(alert.id, happening.topic);
@@ -391,7 +397,8 @@ export class Alerts {
       alerts.countTopic(alert.id, happening.topic);
       return false;
     }
-    alerts.addDelivery(newId(), alert.id, this.message(alert.app_id, happening, reported?.untold ?? 0), now);
+    const message = this.message(alert.app_id, happening, reported?.untold ?? 0);
+    alerts.addDelivery(newId(), alert.id, message, now, state);
     alerts.recordTopic(alert.id, happening.topic, now);
     return true;
   }

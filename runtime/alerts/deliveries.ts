@@ -146,7 +146,7 @@ export class Deliveries {
     this.#underway.set(row.alert_id, { owner, done });
   }
 
-  async #deliver({ id, alert_id, body, attempts }: DeliveryRow): Promise<void> {
+  async #deliver({ id, alert_id, body, attempts, unsure }: DeliveryRow): Promise<void> {
     const { alerts, store } = this.#options;
     const alert = alerts.find(alert_id);
     // The alert was deleted, and its deliveries with it.
@@ -157,7 +157,9 @@ export class Deliveries {
     if (this.#unstored.size > UNSTORED) this.#unstored.clear();
     this.#unstored.set(id, sent);
     store.transaction(() => {
-      if (sent.error !== null && retryMs !== undefined) store.alerts.postpone(id, Date.now() + retryMs);
+      if (sent.error !== null && retryMs !== undefined)
+        // A receiver that gives an error as its answer does not have the message.
+        store.alerts.postpone(id, Date.now() + retryMs, sent.status === null ? 1 : unsure);
       else store.alerts.dropDelivery(id);
       alerts.delivered(alert_id, sent);
     });
@@ -173,6 +175,7 @@ export class Deliveries {
 
   /** Sends a message once, and returns the result; null when it failed while the host was stopping. */
   async #attempt(alert: Alert, id: string, body: string): Promise<AlertDelivery | null> {
+    this.#options.store.alerts.markSent(id);
     const sent = await this.#send(alert, id, body);
     if (this.#ending.signal.aborted && sent.error !== null) return null;
     const { type } = JSON.parse(body) as { type: string };

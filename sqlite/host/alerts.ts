@@ -10,6 +10,8 @@ export interface DeliveryRow {
   body: string;
   /** Failed attempts. */
   attempts: number;
+  /** 1: it was sent and its result is unknown, so the receiver may have it. */
+  unsure: 0 | 1;
 }
 
 /** What an alert reports, such as crashes. */
@@ -39,8 +41,14 @@ export function alertQueries(database: Database) {
     'UPDATE alert_topics SET untold = untold + 1 WHERE alert_id = ? AND topic = ?',
   );
   const forget = database.prepare<[number]>('DELETE FROM alert_topics WHERE told_at < ?');
-  const add = database.prepare<[string, string, string, number]>(
-    'INSERT INTO alert_deliveries (id, alert_id, body, next_at) VALUES (?, ?, ?, ?)',
+  const add = database.prepare<[string, string, string, number, string | null]>(
+    'INSERT INTO alert_deliveries (id, alert_id, body, next_at, state) VALUES (?, ?, ?, ?, ?)',
+  );
+  const dropState = database.prepare<[string, string, number]>(
+    'DELETE FROM alert_deliveries WHERE alert_id = ? AND state = ? AND unsure <= ?',
+  );
+  const markSent = database.prepare<[string]>(
+    'UPDATE alert_deliveries SET unsure = 1 WHERE id = ? AND state IS NOT NULL AND unsure = 0',
   );
   const reported = database.prepare<[string, number, number], { all: number; errors: number }>(
     `SELECT count(*) AS "all", count(*) FILTER (WHERE topic LIKE 'error %') AS errors
@@ -56,10 +64,10 @@ export function alertQueries(database: Database) {
        AND (SELECT min(next_at) FROM alert_deliveries WHERE alert_id = alert) NOT BETWEEN @at + 1 AND @beyond`,
   );
   const first = database.prepare<[string], DeliveryRow>(
-    'SELECT id, alert_id, body, attempts FROM alert_deliveries WHERE alert_id = ? ORDER BY next_at, id LIMIT 1',
+    'SELECT id, alert_id, body, attempts, unsure FROM alert_deliveries WHERE alert_id = ? ORDER BY next_at, id LIMIT 1',
   );
-  const postpone = database.prepare<[number, string]>(
-    'UPDATE alert_deliveries SET attempts = attempts + 1, next_at = ? WHERE id = ?',
+  const postpone = database.prepare<[number, 0 | 1, string]>(
+    'UPDATE alert_deliveries SET attempts = attempts + 1, next_at = ?, unsure = ? WHERE id = ?',
   );
   const drop = database.prepare<[string]>('DELETE FROM alert_deliveries WHERE id = ?');
 
@@ -90,9 +98,19 @@ export function alertQueries(database: Database) {
     forgetTopics: (before: number): void => {
       forget.run(before);
     },
-    /** Adds a delivery, to be sent from `at` on, in ms since 1970. */
-    addDelivery: (id: string, alertId: string, body: string, at: number): void => {
-      add.run(id, alertId, body, at);
+    /**
+     * Adds a delivery, to be sent from `at` on, in ms since 1970.
+     * @param state the state whose begin or end it reports; drops an earlier delivery about it, which is outdated
+     */
+    addDelivery: (id: string, alertId: string, body: string, at: number, state: string | null = null): void => {
+      if (state !== null) dropState.run(alertId, state, 1);
+      add.run(id, alertId, body, at, state);
+    },
+    /** Drops the delivery about a state if it has surely not arrived. @returns whether it was dropped */
+    dropUnsent: (alertId: string, state: string): boolean => dropState.run(alertId, state, 0).changes > 0,
+    /** Call it before a delivery is sent. If it reports a begin or an end, it counts as `unsure` until its result is known. */
+    markSent: (id: string): void => {
+      markSent.run(id);
     },
     /**
      * Returns how many of an alert's topics were last reported between two times, in ms since 1970, and how many of these
@@ -108,8 +126,8 @@ export function alertQueries(database: Database) {
     /** Returns the delivery of an alert that is due first; undefined when there is none. */
     firstDelivery: (alertId: string): DeliveryRow | undefined => first.get(alertId),
     /** Records that a delivery failed, and its next attempt at `at`, in ms since 1970. */
-    postpone: (id: string, at: number): void => {
-      postpone.run(at, id);
+    postpone: (id: string, at: number, unsure: 0 | 1): void => {
+      postpone.run(at, unsure, id);
     },
     dropDelivery: (id: string): void => {
       drop.run(id);

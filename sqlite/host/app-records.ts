@@ -62,6 +62,8 @@ interface WaitingDelivery {
   id: string;
   body: string;
   nextAt: number;
+  /** The state whose begin or end it reports; null for other messages. Left out by an older Cellar. */
+  state?: string | null;
 }
 
 /** An app that was deleted, or that moved from the bucket to its machine, whose folder is still in the bucket. */
@@ -137,7 +139,7 @@ export function appRecordQueries(database: Database) {
   );
   // The inner query reads only the index: many long messages may wait.
   const deliveries = database.prepare<[string, number], WaitingDelivery & { alertId: string }>(
-    `SELECT alert_id AS alertId, id, body, next_at AS nextAt FROM alert_deliveries WHERE id IN
+    `SELECT alert_id AS alertId, id, body, next_at AS nextAt, state FROM alert_deliveries WHERE id IN
        (SELECT id FROM alert_deliveries WHERE alert_id IN (SELECT id FROM alerts WHERE app_id = ?)
         ORDER BY id DESC LIMIT ?)
      ORDER BY id DESC`,
@@ -186,7 +188,7 @@ export function appRecordQueries(database: Database) {
   );
   const addAlert = database.prepare<unknown[]>('INSERT INTO alerts (id, app_id, alert) VALUES (?, ?, ?)');
   const addDelivery = database.prepare<unknown[]>(
-    'INSERT INTO alert_deliveries (id, alert_id, body, next_at) VALUES (?, ?, ?, ?)',
+    'INSERT INTO alert_deliveries (id, alert_id, body, next_at, state) VALUES (?, ?, ?, ?, ?)',
   );
   const belongings = [
     ...['secrets', 'deploys', 'alerts', 'activity', 'sources'].map(
@@ -237,7 +239,7 @@ export function appRecordQueries(database: Database) {
     return new Map(
       [...Map.groupBy(newest.reverse(), ({ alertId }) => alertId)].map(([alertId, of]) => [
         alertId,
-        of.map(({ id, body, nextAt }) => ({ id, body, nextAt })),
+        of.map(({ id, body, nextAt, state }) => ({ id, body, nextAt, state })),
       ]),
     );
   };
@@ -304,7 +306,8 @@ export function appRecordQueries(database: Database) {
     }
     for (const { id: alertId, alert, deliveries = [] } of record.alerts) {
       addAlert.run(alertId, id, JSON.stringify(alert));
-      for (const { id, body, nextAt } of deliveries) addDelivery.run(id, alertId, body, nextAt);
+      for (const { id, body, nextAt, state = null } of deliveries)
+        addDelivery.run(id, alertId, body, nextAt, state);
     }
   };
   const removeRows = (id: string): void => {

@@ -473,6 +473,63 @@ test('a failed message is retried under the same id, also by the next host, and 
   assert.equal(it.alerts.find(id)!.last_delivery!.error, null);
 });
 
+const MEMORY = { kind: 'memory', type: 'memory.high', message: 'high' } as const;
+
+test('a begin that was refused is dropped when its state ends, and so is the end', async (t) => {
+  await using it = world(t);
+  await using receiver = await Receiver.start();
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  receiver.answers = [{ status: 503 }, { status: 200 }];
+  const alert = it.alerts.add(APP, { url: receiver.url });
+  it.alerts.begin(alert, MEMORY);
+  await delivered(it, alert.id);
+  it.again();
+  it.alerts.end(alert, 'memory', 'memory.normal', 'normal');
+  assert.deepEqual(it.alerts.find(alert.id)!.firing, []);
+  assert.deepEqual(waiting(it), []);
+  it.alerts.begin(alert, MEMORY);
+  await delivered(it, alert.id);
+  it.alerts.end(alert, 'memory', 'memory.normal', 'normal');
+  assert.deepEqual(
+    waiting(it).map(({ type }) => type),
+    ['memory.normal'],
+    'the second begin has arrived',
+  );
+});
+
+test('a begin without a known result is dropped when its state ends, but not the end', async (t) => {
+  await using it = world(t);
+  await using receiver = await Receiver.start();
+  receiver.hangs = true;
+  const alert = it.alerts.add(APP, { url: receiver.url });
+  it.alerts.begin(alert, MEMORY);
+  it.deliveries.tick();
+  await eventually(() => receiver.received.length === 1, 'the begin is sent');
+  it.alerts.end(alert, 'memory', 'memory.normal', 'normal');
+  await it.deliveries.stop();
+  assert.deepEqual(
+    waiting(it).map(({ type }) => type),
+    ['memory.normal'],
+  );
+});
+
+test('an end that waits is dropped when its state begins again', async (t) => {
+  await using it = world(t);
+  await using receiver = await Receiver.start();
+  receiver.answers = [{ status: 200 }, { status: 503 }];
+  const alert = it.alerts.add(APP, { url: receiver.url });
+  it.alerts.begin(alert, MEMORY);
+  await delivered(it, alert.id);
+  it.alerts.end(alert, 'memory', 'memory.normal', 'normal');
+  await delivered(it, alert.id);
+  it.alerts.begin(alert, MEMORY);
+  it.alerts.begin(alert, { kind: 'cpu', type: 'cpu.high', message: 'high' });
+  assert.deepEqual(
+    waiting(it).map(({ type }) => type),
+    ['memory.high', 'cpu.high'],
+  );
+});
+
 test('a message that failed while the clock was ahead is retried once it is set back', async (t) => {
   await using it = world(t);
   await using receiver = await Receiver.start();
