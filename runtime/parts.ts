@@ -140,8 +140,11 @@ export function assemble(config: Config) {
     deploys.splits.tick();
     deploys.sources.tick();
     observability.alerts.lookAtDisk(disk.shortage);
-    observability.bucketOutage.look(base.bucket?.problem ?? null);
-    if (base.homes !== null) observability.hostOutages.look(base.homes.others);
+    const { bucket, homes } = base;
+    // Before the first check passes or fails, nobody knows whether an outage from before the host's start is over.
+    if (bucket === null || bucket.problem !== null || bucket.clockMs !== null)
+      observability.bucketOutage.look(bucket?.problem ?? null);
+    if (homes?.isKnown) observability.hostOutages.look(homes.others);
     appParts.checks.tick();
     observability.deliveries.tick();
     // Syncs the writes that no caller waits for, so that a power cut loses about one second of them.

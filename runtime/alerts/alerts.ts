@@ -43,6 +43,16 @@ export interface AlertEvent {
   once?: boolean;
 }
 
+/** An event that begins or ends a state, such as high memory use. */
+interface Turn extends Omit<AlertEvent, 'topic' | 'once' | 'message'> {
+  /** As in `AlertEvent`; null to report nothing. */
+  message: string | null;
+  /** Whether each alert reports the beginning at most once an hour. */
+  hourly?: boolean;
+  /** The id of the host whose silence begins or ends. */
+  host?: string;
+}
+
 /** An app, as messages of alerts describe it. */
 export interface AlertedApp {
   id: string;
@@ -111,7 +121,11 @@ export class Alerts {
   /** @throws {Refusal} `alert_not_found` */
   change(appId: string, alertId: string, settings: AlertSettings): Alert {
     const changed = { ...this.require(appId, alertId), ...settings, updated_at: new Date().toISOString() };
-    return this.#save({ ...changed, firing: changed.firing.filter((kind) => changed.on.includes(kind)) });
+    return this.#save({
+      ...changed,
+      firing: changed.firing.filter((kind) => changed.on.includes(kind)),
+      silent_hosts: changed.on.includes('host') ? changed.silent_hosts : [],
+    });
   }
 
   /** @throws {Refusal} `alert_not_found` */
@@ -195,7 +209,9 @@ export class Alerts {
     try {
       // In one transaction: single writes would block the gateway's thread once for each alert.
       this.#options.store.transaction(() => {
-        for (const alert of alerts) this.#report(alert, happening);
+        for (const alert of alerts)
+          if (!this.#report(alert, happening))
+            this.#options.store.alerts.countTopic(alert.id, happening.topic);
       });
     } catch (error) {
       logRarely('error', 'an alert could not be stored', { app: appId, error: reason(error) });
@@ -203,32 +219,57 @@ export class Alerts {
   }
 
   /** Reports that a state has begun, such as high memory use. Does nothing while the state is in the alert's `firing`. */
-  begin({ id }: Alert, event: Omit<AlertEvent, 'topic' | 'once'>): void {
-    this.#turn(id, event, true);
+  begin(alert: Alert, event: Omit<AlertEvent, 'topic' | 'once'>): void {
+    this.#turn(this.#present(alert), event, true);
   }
 
   /** Reports that a state has ended, if its beginning was reported. */
-  end({ id }: Alert, kind: AlertKind, type: string, message: string): void {
-    this.#turn(id, { kind, type, message }, false);
+  end(alert: Alert, kind: AlertKind, type: string, message: string): void {
+    this.#turn(this.#present(alert), { kind, type, message }, false);
   }
 
-  /** Reports that a state begins or ends, and stores that with the alert. Does nothing if the state has not changed. */
-  #turn(alertId: string, event: Omit<AlertEvent, 'topic' | 'once'>, begins: boolean): void {
-    const alert = this.#byId.get(alertId);
-    if (!alert?.on.includes(event.kind) || alert.firing.includes(event.kind) === begins) return;
-    const others = alert.firing.filter((kind) => kind !== event.kind);
-    const turned = { ...alert, firing: begins ? [...others, event.kind] : others };
-    const isReported = this.#options.store.transaction(() => {
-      // The receiver needs no end of a state whose begin it has never got.
-      const isUnknown = !begins && this.#options.store.alerts.dropUnsent(alertId, event.kind);
-      // A new topic for each change, so that each is reported. A change over the hourly limit is reported by a later check.
-      if (!isUnknown && !this.#report(alert, { ...event, topic: `${event.kind} ${newId()}` }, event.kind))
-        return false;
-      this.#options.store.alerts.save(turned);
-      return true;
-    });
-    // After the commit: if it fails, such as on a full disk, a later check reports the change.
-    if (isReported) this.#remember(turned);
+  /**
+   * Reports that a state begins or ends, and stores that with each alert whose state has not turned yet. Logs a failed write.
+   * A later call tries again what could not be stored, or exceeds the hourly limit.
+   */
+  #turn(alerts: Alert[], turn: Turn, begins: boolean): void {
+    const { store } = this.#options;
+    const turning = alerts.filter(
+      (alert) => isFiring(alert, turn) !== begins && alert.on.includes(turn.kind),
+    );
+    if (turning.length === 0) return;
+    try {
+      const turned = store.transaction(() =>
+        turning
+          .filter((alert) => this.#reportTurn(alert, turn, begins))
+          .map((alert) => {
+            const after = afterTurn(alert, turn, begins);
+            store.alerts.save(after);
+            return after;
+          }),
+      );
+      // After the commit, because it may fail, such as on a full disk.
+      for (const alert of turned) this.#remember(alert);
+    } catch (error) {
+      logRarely('error', 'an alert could not be stored', { app: turning[0]!.app_id, error: reason(error) });
+    }
+  }
+
+  /** Returns an alert as it is now; an empty list for a deleted one. */
+  #present({ id }: Alert): Alert[] {
+    const alert = this.#byId.get(id);
+    return alert === undefined ? [] : [alert];
+  }
+
+  /** @returns whether the turn was reported, or need not be */
+  #reportTurn(alert: Alert, { hourly, host, message, ...event }: Turn, begins: boolean): boolean {
+    if (message === null) return true;
+    const state = host === undefined ? event.kind : `${event.kind} ${host}`;
+    // The receiver needs no end of a state whose begin it has never got.
+    if (!begins && this.#options.store.alerts.dropUnsent(alert.id, state)) return true;
+    // A new topic is reported, whatever was reported before.
+    const topic = begins && hourly ? state : `${state} ${newId()}`;
+    return this.#report(alert, { ...event, message, topic }, state);
   }
 
   /** Reports when a shortage of disk space begins. Call it about once a second. @param shortage its text; null: none */
@@ -242,51 +283,43 @@ export class Alerts {
     });
   }
 
-  /** Reports an outage of the bucket, or its end. @param problem why the bucket cannot be used; null when it can be again */
+  /**
+   * Reports an outage of the bucket, or its end, to the alerts that have not reported it yet.
+   * @param problem why the bucket cannot be used; null when it can
+   */
   reportBucket(problem: string | null): void {
-    const event: AlertEvent =
+    const turn: Turn =
       problem === null
-        ? {
-            kind: 'bucket',
-            type: 'bucket.back',
-            // A new topic each time, because each end of an outage must be reported.
-            topic: `bucket back ${newId()}`,
-            message: 'The bucket can be used again.',
-          }
+        ? { kind: 'bucket', type: 'bucket.back', message: 'The bucket can be used again.' }
         : {
             kind: 'bucket',
             type: 'bucket.away',
-            topic: 'bucket',
+            hourly: true,
             message: `The bucket cannot be used, so apps with data there do not answer: ${problem}`,
           };
-    this.#options.store.transaction(() => {
-      for (const id of this.appsWith('bucket')) this.report(id, event);
-    });
+    this.#turn([...this.#byId.values()], turn, problem !== null);
   }
 
-  /** Reports to apps that another host is silent (no longer reports to the control plane), or is back. */
-  reportHost(appIds: readonly string[], { id, name }: KnownHost, what: 'silent' | 'back'): void {
-    const host = { id, name };
-    const event: AlertEvent =
-      what === 'back'
-        ? {
-            kind: 'host',
-            type: 'host.back',
-            // A new topic each time, because each end of an outage must be reported.
-            topic: `host back ${newId()}`,
-            message: `The host ${name} is back.`,
-            details: { host },
-          }
-        : {
-            kind: 'host',
-            type: 'host.silent',
-            topic: `host ${id}`,
-            message: `The host ${name} does not report any more. Its apps in the bucket start on other hosts.`,
-            details: { host },
-          };
-    this.#options.store.transaction(() => {
-      for (const appId of appIds) this.report(appId, event);
-    });
+  /**
+   * Reports which other hosts are silent (no longer report to the control plane), and which are back, to the alerts that have
+   * not reported it yet, such as alerts of apps that came from a silent host.
+   * @param hosts all other hosts
+   * @param silent those whose silence is reported
+   */
+  reportHosts(hosts: readonly KnownHost[], silent: readonly KnownHost[]): void {
+    const alerts = () => [...this.#byId.values()];
+    for (const { id, name } of silent) {
+      const message = `The host ${name} does not report any more. Its apps in the bucket start on other hosts.`;
+      const event = { type: 'host.silent', message, details: { host: { id, name } } };
+      this.#turn(alerts(), { kind: 'host', host: id, hourly: true, ...event }, true);
+    }
+    for (const id of new Set(alerts().flatMap(({ silent_hosts }) => silent_hosts))) {
+      const host = hosts.find((each) => each.id === id);
+      if (host?.state === 'silent') continue;
+      const message = host === undefined ? null : `The host ${host.name} is back.`;
+      const event = { type: 'host.back', message, details: { host: { id, name: host?.name } } };
+      this.#turn(alerts(), { kind: 'host', host: id, ...event }, false);
+    }
   }
 
   /**
@@ -384,7 +417,7 @@ export class Alerts {
   }
 
   /**
-   * @param state the state whose begin or end the event is; null for other events
+   * @param state the state that the event begins or ends; null for other events
    * @returns whether a delivery was queued
    */
   #report(alert: Alert, happening: AlertEvent, state: string | null = null): boolean {
@@ -393,10 +426,7 @@ export class Alerts {
     const reported = alerts.topic(alert.id, happening.topic);
     // A time in the future was stored before the clock was set back. It counts as recent if it is less than an hour ahead.
     const isSoon = reported !== undefined && (happening.once || Math.abs(now - reported.told_at) < AGAIN_MS);
-    if (isSoon || this.#isOverLimit(alert.id, happening.kind, now)) {
-      alerts.countTopic(alert.id, happening.topic);
-      return false;
-    }
+    if (isSoon || this.#isOverLimit(alert.id, happening.kind, now)) return false;
     const message = this.message(alert.app_id, happening, reported?.untold ?? 0);
     alerts.addDelivery(newId(), alert.id, message, now, state);
     alerts.recordTopic(alert.id, happening.topic, now);
@@ -452,4 +482,20 @@ export class Alerts {
 /** Adds the default of each setting that an alert lacks, because an earlier version stored it. */
 function withDefaults(alert: Alert): Alert {
   return { ...ALERT_DEFAULTS, ...alert };
+}
+
+function isFiring({ firing, silent_hosts }: Alert, { kind, host }: Turn): boolean {
+  return host === undefined ? firing.includes(kind) : silent_hosts.includes(host);
+}
+
+function afterTurn(alert: Alert, { kind, host }: Turn, begins: boolean): Alert {
+  const silent_hosts = host === undefined ? alert.silent_hosts : toggled(alert.silent_hosts, host, begins);
+  const fires = kind === 'host' ? silent_hosts.length > 0 : begins;
+  return { ...alert, silent_hosts, firing: toggled(alert.firing, kind, fires) };
+}
+
+/** Returns a list with or without `item`. */
+function toggled<Item>(list: readonly Item[], item: Item, isIn: boolean): Item[] {
+  const others = list.filter((other) => other !== item);
+  return isIn ? [...others, item] : others;
 }

@@ -49,7 +49,7 @@ export interface Disk {
 }
 
 export interface StorageLimitsOptions {
-  held: HeldQueries;
+  held: Omit<HeldQueries, 'has'>;
   /** Storage limit of an app, in MiB; 0 for no limit. */
   maxMb: number;
   disk: Disk;

@@ -41,6 +41,9 @@ export function alertQueries(database: Database) {
     'UPDATE alert_topics SET untold = untold + 1 WHERE alert_id = ? AND topic = ?',
   );
   const forget = database.prepare<[number]>('DELETE FROM alert_topics WHERE told_at < ?');
+  const forgetTopic = database.prepare<[string, string]>(
+    'DELETE FROM alert_topics WHERE alert_id = ? AND topic = ?',
+  );
   const add = database.prepare<[string, string, string, number, string | null]>(
     'INSERT INTO alert_deliveries (id, alert_id, body, next_at, state) VALUES (?, ?, ?, ?, ?)',
   );
@@ -102,12 +105,26 @@ export function alertQueries(database: Database) {
      * Adds a delivery, to be sent from `at` on, in ms since 1970.
      * @param state the state whose begin or end it reports; drops an earlier delivery about it, which is outdated
      */
-    addDelivery: (id: string, alertId: string, body: string, at: number, state: string | null = null): void => {
+    addDelivery: (
+      id: string,
+      alertId: string,
+      body: string,
+      at: number,
+      state: string | null = null,
+    ): void => {
       if (state !== null) dropState.run(alertId, state, 1);
       add.run(id, alertId, body, at, state);
     },
-    /** Drops the delivery about a state if it has surely not arrived. @returns whether it was dropped */
-    dropUnsent: (alertId: string, state: string): boolean => dropState.run(alertId, state, 0).changes > 0,
+    /**
+     * Drops the delivery about a state if it has surely not arrived, with the topic of that name, because the topic was never
+     * reported.
+     * @returns whether it was dropped
+     */
+    dropUnsent: (alertId: string, state: string): boolean => {
+      if (dropState.run(alertId, state, 0).changes === 0) return false;
+      forgetTopic.run(alertId, state);
+      return true;
+    },
     /** Call it before a delivery is sent. If it reports a begin or an end, it counts as `unsure` until its result is known. */
     markSent: (id: string): void => {
       markSent.run(id);

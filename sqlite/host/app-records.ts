@@ -138,7 +138,7 @@ export function appRecordQueries(database: Database) {
     'SELECT id, alert FROM alerts WHERE app_id = ? ORDER BY id',
   );
   // The inner query reads only the index: many long messages may wait.
-  const deliveries = database.prepare<[string, number], WaitingDelivery & { alertId: string }>(
+  const deliveries = database.prepare<[string, number], Required<WaitingDelivery> & { alertId: string }>(
     `SELECT alert_id AS alertId, id, body, next_at AS nextAt, state FROM alert_deliveries WHERE id IN
        (SELECT id FROM alert_deliveries WHERE alert_id IN (SELECT id FROM alerts WHERE app_id = ?)
         ORDER BY id DESC LIMIT ?)
@@ -187,8 +187,9 @@ export function appRecordQueries(database: Database) {
     'INSERT INTO deploys (id, app_id, fact, release_of) VALUES (?, ?, ?, ?)',
   );
   const addAlert = database.prepare<unknown[]>('INSERT INTO alerts (id, app_id, alert) VALUES (?, ?, ?)');
+  // Unsure, because the other machine may have sent it.
   const addDelivery = database.prepare<unknown[]>(
-    'INSERT INTO alert_deliveries (id, alert_id, body, next_at, state) VALUES (?, ?, ?, ?, ?)',
+    'INSERT INTO alert_deliveries (id, alert_id, body, next_at, state, unsure) VALUES (?, ?, ?, ?, ?, 1)',
   );
   const belongings = [
     ...['secrets', 'deploys', 'alerts', 'activity', 'sources'].map(

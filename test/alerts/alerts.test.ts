@@ -60,8 +60,7 @@ function world(t: TestContext, ownerOf: (appId: string) => string = (appId) => a
 }
 
 /** The app's process has ended by itself. */
-const crash = (alerts: Alerts) =>
-  alerts.reportCrash(APP, { deployId: 'live', reason: 'it ran into a wall' });
+const crash = (alerts: Alerts) => alerts.reportCrash(APP, { deployId: 'live', reason: 'it ran into a wall' });
 const state = (process_state: ObservedApp['process_state'], last_error: string | null) => ({
   type: 'app' as const,
   app: {
@@ -311,20 +310,19 @@ test('a bucket that is away for 10 s is reported once, and once when it is back'
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
   const outage = new BucketOutage(it.alerts);
-  const types = () => waiting(it).map(({ type }) => type);
   const during = (from: number, to: number) => {
     for (let second = from; second <= to; second++) outage.look('it answered 403', second * 1_000);
+    const messages = waiting(it);
     outage.look(null, (to + 1) * 1_000);
+    return [...messages, ...waiting(it)];
   };
-  during(0, 9);
-  assert.deepEqual(types(), []);
-  during(20, 60);
-  const [away, back] = waiting(it);
+  assert.deepEqual(during(0, 9), []);
+  const [away, back, ...more] = during(20, 60);
+  assert.deepEqual(more, []);
   assert.deepEqual([away!.type, back!.type], ['bucket.away', 'bucket.back']);
   assert.match(away!.data.message, /it answered 403$/);
   // Less than an hour after the outage that was reported.
-  during(100, 200);
-  assert.deepEqual(types(), []);
+  assert.deepEqual(during(100, 200), []);
 });
 
 test('outages of the bucket are reported again after an hour, each with its end', async (t) => {
@@ -333,13 +331,33 @@ test('outages of the bucket are reported again after an hour, each with its end'
   it.alerts.add(APP, { url: 'http://example.com' });
   it.alerts.add(APP, { url: 'http://example.com', on: ['crash'] });
   const outage = new BucketOutage(it.alerts);
+  const types = () => waiting(it).map(({ type }) => type);
   for (let hour = 0; hour < 3; hour++) {
     for (const second of [0, 10]) outage.look('away', hour * HOUR_MS + second * 1_000);
+    assert.deepEqual(types(), ['bucket.away']);
     outage.look(null, hour * HOUR_MS + 50 * 60_000);
+    assert.deepEqual(types(), ['bucket.back']);
     t.mock.timers.tick(HOUR_MS);
   }
-  const types = waiting(it).map(({ type }) => type);
-  assert.deepEqual(types, Array(3).fill(['bucket.away', 'bucket.back']).flat());
+});
+
+test('the end of an outage of the bucket is reported after a restart, and the outage only once', async (t) => {
+  await using it = world(t);
+  const { id } = it.alerts.add(APP, { url: 'http://example.com', on: ['bucket'] });
+  const types = () => waiting(it).map(({ type }) => type);
+  const during = (outage: BucketOutage) => {
+    for (const now of [0, 10_000, 11_000]) outage.look('away', now);
+  };
+  during(new BucketOutage(it.alerts));
+  assert.deepEqual(types(), ['bucket.away']);
+  assert.deepEqual(it.alerts.find(id)!.firing, ['bucket']);
+  it.again();
+  const outage = new BucketOutage(it.alerts);
+  during(outage);
+  assert.deepEqual(types(), []);
+  for (const now of [12_000, 13_000]) outage.look(null, now);
+  assert.deepEqual(types(), ['bucket.back']);
+  assert.deepEqual(it.alerts.find(id)!.firing, []);
 });
 
 const box = (state: HostState) => [{ id: '2', name: 'box2', address: '', version: '', state }];
@@ -388,15 +406,14 @@ test('a host that was drained, or fails again within an hour, is not reported, n
   assert.deepEqual(types(), []);
   const outage = (from: number) => {
     outages.look(box('silent'), from);
+    const silent = types();
     outages.look(box('active'), from + 1_000);
+    return [...silent, ...types()];
   };
-  outage(200_000);
-  assert.deepEqual(types(), ['host.silent', 'host.back']);
-  outage(300_000);
-  assert.deepEqual(types(), []);
+  assert.deepEqual(outage(200_000), ['host.silent', 'host.back']);
+  assert.deepEqual(outage(300_000), []);
   t.mock.timers.tick(HOUR_MS);
-  outage(200_000 + HOUR_MS);
-  assert.deepEqual(types(), ['host.silent', 'host.back']);
+  assert.deepEqual(outage(200_000 + HOUR_MS), ['host.silent', 'host.back']);
   outages.look([], 300_000 + HOUR_MS);
   assert.deepEqual(types(), [], 'it was removed');
 });
@@ -414,8 +431,9 @@ test('a host that flaps and stays silent is reported an hour after its last repo
     outages.look(box(state), now);
   };
   pass(0, 'silent');
+  assert.deepEqual(types(), ['host.silent']);
   pass(1_000, 'active');
-  assert.deepEqual(types(), ['host.silent', 'host.back']);
+  assert.deepEqual(types(), ['host.back']);
   pass(600_000, 'silent');
   pass(1_000, 'silent');
   assert.deepEqual(types(), []);
@@ -428,6 +446,33 @@ test('a host that flaps and stays silent is reported an hour after its last repo
   pass(1_000, 'silent');
   pass(2 * HOUR_MS, 'silent');
   assert.deepEqual(types(), [], 'it was drained');
+});
+
+test('that a lost host is back is reported after a restart, unless it was removed', async (t) => {
+  await using it = world(t);
+  const { id } = it.alerts.add(APP, { url: 'http://example.com', on: ['host'] });
+  const types = () => waiting(it).map(({ type }) => type);
+  const hosts = (first: HostState, second: HostState) => [
+    ...box(first),
+    ...box(second).map((host) => ({ ...host, id: '3', name: 'box3' })),
+  ];
+  new HostOutages(it.alerts).look(hosts('silent', 'silent'));
+  assert.deepEqual(types(), ['host.silent', 'host.silent']);
+  it.again();
+  const outages = new HostOutages(it.alerts);
+  outages.look(hosts('silent', 'silent'));
+  assert.deepEqual(types(), []);
+  assert.deepEqual(it.alerts.find(id)!.silent_hosts, ['2', '3']);
+  outages.look(hosts('active', 'silent'));
+  assert.deepEqual(
+    waiting(it).map(({ data }) => data.message),
+    ['The host box2 is back.'],
+  );
+  assert.deepEqual(it.alerts.find(id)!.firing, ['host']);
+  outages.look(box('active'));
+  assert.deepEqual(types(), []);
+  const { firing, silent_hosts } = it.alerts.find(id)!;
+  assert.deepEqual([firing, silent_hosts], [[], []]);
 });
 
 test('a hostname without a certificate is reported, each by itself, in order', async (t) => {
@@ -494,6 +539,19 @@ test('a begin that was refused is dropped when its state ends, and so is the end
     waiting(it).map(({ type }) => type),
     ['memory.normal'],
     'the second begin has arrived',
+  );
+});
+
+test('an outage whose report never arrived does not hide the next one', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com', on: ['bucket'] });
+  it.alerts.reportBucket('away');
+  it.alerts.reportBucket(null);
+  assert.deepEqual(waiting(it), []);
+  it.alerts.reportBucket('away');
+  assert.deepEqual(
+    waiting(it).map(({ type }) => type),
+    ['bucket.away'],
   );
 });
 

@@ -184,9 +184,9 @@ test('each change of an app is in its record, and a deleted app has none', async
       0,
     ],
     [
-      () => store.alerts.addDelivery('message', 'alert', '{}', 1),
-      (found) => found.alerts[0].deliveries[0].body,
-      '{}',
+      () => store.alerts.addDelivery('message', 'alert', '{}', 1, 'memory'),
+      (found) => found.alerts[0].deliveries[0].body + found.alerts[0].deliveries[0].state,
+      '{}memory',
     ],
     [() => store.alerts.dropDelivery('message'), (found) => found.alerts[0].deliveries.length, 0],
     [() => store.alerts.delete('alert'), (found) => found.alerts.length, 0],

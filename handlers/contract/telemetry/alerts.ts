@@ -59,10 +59,12 @@ export const Alert = z.strictObject({
   format: alertFormat,
   on: z.array(alertKind),
   /**
-   * Kinds whose state was reported and still lasts. Only `memory`, `cpu`, `latency`, `no_traffic`, `queue_backlog` and
-   * `snapshot` have such a state.
+   * Kinds whose state was reported and still lasts. Only `memory`, `cpu`, `latency`, `no_traffic`, `queue_backlog`,
+   * `snapshot`, `bucket` and `host` have such a state.
    */
   firing: z.array(alertKind),
+  /** Ids of the hosts that were reported as silent and are not back. */
+  silent_hosts: z.array(z.string()),
   ...thresholds,
   created_at: time,
   updated_at: time,
@@ -86,6 +88,7 @@ export const ALERT_DEFAULTS = {
   format: 'auto' as const,
   on: [...DEFAULT_KINDS],
   firing: [] as AlertKind[],
+  silent_hosts: [] as string[],
   ...INITIAL_THRESHOLDS,
 };
 
