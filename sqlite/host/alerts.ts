@@ -142,7 +142,10 @@ export function alertQueries(database: Database) {
     due: (at: number, beyond: number): string[] => due.all({ at, beyond }).map(({ alert }) => alert),
     /** Returns the delivery of an alert that is due first; undefined when there is none. */
     firstDelivery: (alertId: string): DeliveryRow | undefined => first.get(alertId),
-    /** Records that a delivery failed, and its next attempt at `at`, in ms since 1970. */
+    /**
+     * Records that a delivery failed, and its next attempt at `at`, in ms since 1970.
+     * @param unsure 1 if the receiver may have the message
+     */
     postpone: (id: string, at: number, unsure: 0 | 1): void => {
       postpone.run(at, unsure, id);
     },
