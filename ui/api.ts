@@ -3,6 +3,7 @@ import { signal } from '@preact/signals';
 import type { ErrorCode, ProblemBody } from '../handlers/contract/errors.ts';
 import { clientTimeoutMs } from '../handlers/contract/host/deadlines.ts';
 import type { OperationName, Params, Result } from '../handlers/contract/index.ts';
+import { flushRemovals } from './removals.ts';
 
 export type { OperationName, Params, Result };
 
@@ -28,6 +29,12 @@ export const lostSince = signal<number | null>(null);
 /** Counts responses with the code `unauthorized`: nobody is signed in. */
 export const signedOut = signal(0);
 
+/** Operations that change nothing. */
+const READS =
+  /\.(list|list_deleted|get|get_by_slug|me|settings|stats|figures|overview|templates|invites|stream|check|channels|version|blob|diff|tree|export|raw|read|props)$|^(deploys|previews)\.log$/;
+/** Operations and routes that only remove. They do not wait for pending removals, which call them. */
+const REMOVALS = /\.(delete|remove|revoke|revoke_invite|disconnect)$|\/delete-passkey$/;
+
 interface CallOptions {
   signal?: AbortSignal;
   /** Calls with the same key make a change once. */
@@ -40,9 +47,12 @@ export async function api<Name extends OperationName>(
   params: Params<Name>,
   { signal, idempotencyKey }: CallOptions = {},
 ): Promise<Result<Name>> {
+  if (!READS.test(name) && !REMOVALS.test(name)) await flushRemovals();
   const deadline = AbortSignal.timeout(clientTimeoutMs(name));
   const response = await send('/rpc', {
     method: 'POST',
+    // A removal reaches the server even if the page is left at this moment.
+    keepalive: REMOVALS.test(name),
     headers: {
       'content-type': 'application/json',
       ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
@@ -65,10 +75,17 @@ export async function serverRoute<Answer>(
   body?: unknown,
   signal?: AbortSignal,
 ): Promise<Answer> {
+  const keepalive = REMOVALS.test(path);
+  if (body !== undefined && !keepalive) await flushRemovals();
   const request: RequestInit =
     body === undefined
       ? { headers: { accept: 'application/json' } }
-      : { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+      : {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+          keepalive,
+        };
   return answerOf<Answer>(await send(path, { ...request, ...(signal && { signal }) }));
 }
 

@@ -294,7 +294,17 @@ test(
     await button('Delete GREETING').click();
     await page.getByText('GREETING is deleted').waitFor();
     await button('Undo').click();
-    await page.getByRole('cell', { name: 'GREETING', exact: true }).waitFor();
+    const greeting = page.getByRole('cell', { name: 'GREETING', exact: true });
+    await greeting.waitFor();
+    // A variable that is added again ends the time in which its removal can be undone.
+    await button('Delete GREETING').click();
+    await greeting.waitFor({ state: 'detached' });
+    await button('Add build variables').click();
+    await dialog.getByLabel('Name', { exact: true }).fill('GREETING');
+    await dialog.getByLabel('Value', { exact: true }).fill('Good evening');
+    await button('Add').click();
+    await greeting.waitFor();
+    assert.equal(await button('Undo').count(), 0);
     await button('Add build variables').click();
     await dialog.getByLabel('Name', { exact: true }).fill('REGION');
     await dialog.getByLabel('Value', { exact: true }).fill('eu');

@@ -3,6 +3,7 @@
 import { signal } from '@preact/signals';
 import { R2_PARTS } from '../../../handlers/contract/sizes.ts';
 import { api, Failure, putBytes, type Result } from '../../api.ts';
+import { flushRemovals } from '../../removals.ts';
 
 const MIB = 1024 * 1024;
 /**
@@ -111,13 +112,15 @@ async function send(upload: Upload, signal: AbortSignal): Promise<void> {
   const url = rawUrl(app, bucket, key);
   const type = file.type || 'application/octet-stream';
   const put = <Answer>(query: string, bytes: Blob, before: number) =>
-    withRetries(id, signal, () =>
-      putBytes<Answer>(url + query, bytes, {
+    withRetries(id, signal, async () => {
+      // A part replaces no object until the upload is completed.
+      if (query === '') await flushRemovals();
+      return putBytes<Answer>(url + query, bytes, {
         type,
         signal,
         onSent: (sent) => change(id, { sent: before + Math.min(sent, bytes.size) }),
-      }),
-    );
+      });
+    });
   if (file.size <= PART_BYTES) {
     await put('', file, 0);
     return;

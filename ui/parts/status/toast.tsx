@@ -1,29 +1,10 @@
 // Toasts, and changes that can be undone.
-import { signal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Failure } from '../../api.ts';
-
-interface Toast {
-  id: number;
-  text: string;
-  isDanger: boolean;
-  undo: (() => void) | null;
-}
+import { show, toasts } from '../../models/toasts.ts';
+import { removeLater, UNDO_MS } from '../../removals.ts';
 
 const SHOWN_MS = 5_000;
-const UNDO_MS = 10_000;
-const toasts = signal<readonly Toast[]>([]);
-let last = 0;
-
-function show(toast: Omit<Toast, 'id'>, shownMs: number): () => void {
-  const id = ++last;
-  toasts.value = [...toasts.value.slice(-3), { ...toast, id }];
-  const remove = () => {
-    toasts.value = toasts.value.filter((each) => each.id !== id);
-  };
-  setTimeout(remove, shownMs);
-  return remove;
-}
 
 /** Shows a message: "Copied", "The app is sleeping". */
 export function toast(text: string) {
@@ -41,30 +22,24 @@ export function failed(error: unknown) {
 }
 
 /**
- * Lets the person undo a removal for ten seconds. The caller hides the item first. `commit` removes it after ten seconds, or
- * when the page is left. `restore` shows it again after an undo or a failure.
+ * Lets the person undo a removal for ten seconds, or until the next write. The caller hides the item first. `commit` removes
+ * it. `restore` shows it again after an undo or a failure.
  */
 export function undoable(text: string, commit: () => Promise<unknown>, restore: () => void) {
-  let isOpen = true;
-  const end = () => {
-    if (!isOpen) return false;
-    isOpen = false;
-    clearTimeout(timer);
-    removeEventListener('pagehide', run);
+  const cancel = removeLater(async () => {
     hide();
-    return true;
-  };
-  const run = () => {
-    if (!end()) return;
-    commit().catch((error) => {
+    try {
+      await commit();
+    } catch (error) {
       restore();
       failed(error);
-    });
+    }
+  });
+  const undo = () => {
+    hide();
+    if (cancel()) restore();
   };
-  const undo = () => end() && restore();
   const hide = show({ text, isDanger: false, undo }, UNDO_MS);
-  const timer = setTimeout(run, UNDO_MS);
-  addEventListener('pagehide', run);
 }
 
 /** Renders the toasts. Mounted once, by `App`. */
