@@ -178,6 +178,40 @@ test(
   },
 );
 
+test('an open editor stays in its row when rows are written above it', NEEDS_CHROMIUM, async () => {
+  const { page } = ada;
+  const answer = Promise.withResolvers<void>();
+  const { promise: sent, resolve: isSent } = Promise.withResolvers<void>();
+  await page.route('**/rpc', async (route) => {
+    if (route.request().postDataJSON().method === 'storage.d1.write') {
+      isSent();
+      await answer.promise;
+    }
+    await route.continue();
+  });
+  await page.goto(path('database'));
+  await settled(ada);
+  await page.getByRole('button', { name: 'Add a row' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('id · integer').fill('-1');
+  await dialog.getByLabel('customer').fill('First');
+  await dialog.getByRole('button', { name: 'Add it to the changes' }).click();
+  await page.getByRole('button', { name: 'Write 1 change' }).click();
+  await sent;
+  await page.getByRole('gridcell', { name: 'Grace', exact: true }).dblclick();
+  await page.locator('textarea:focus').waitFor();
+  await page.keyboard.type('Hop');
+  answer.resolve();
+  await page.getByRole('gridcell', { name: 'First', exact: true }).waitFor();
+  await page.keyboard.type('per');
+  await page.keyboard.press('Enter');
+  const row = page.getByRole('row').filter({ hasText: 'Hopper' });
+  assert.equal(await row.getByRole('gridcell').first().textContent(), '2');
+  assert.equal(await page.getByRole('gridcell', { name: 'Grace', exact: true }).count(), 0);
+  await page.unroute('**/rpc');
+  await page.getByRole('button', { name: 'Drop the changes' }).click();
+});
+
 test('a form with unsaved text asks before it closes', NEEDS_CHROMIUM, async () => {
   const { page } = ada;
   page.removeAllListeners('dialog');

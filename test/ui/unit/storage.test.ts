@@ -1,10 +1,15 @@
 // Display of stored values, and changes of rows as SQL.
 import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
-import { test } from 'node:test';
+import { before, test } from 'node:test';
 import { changeSet, onlyReads, readable, type TableColumn } from '../../../ui/models/source/change-set.ts';
-import { ownFirst } from '../../../ui/models/storage/storage.ts';
+import { ownFirst, type Table, tableModel, type Writer } from '../../../ui/models/storage/storage.ts';
 import { base64Of, cellOf, prettyJson, textIn, typed, written } from '../../../ui/models/storage/values.ts';
+
+before(() => {
+  const page = Object.assign(new EventTarget(), { visibilityState: 'visible' });
+  Object.assign(globalThis, { document: page });
+});
 
 const column = (name: string, type: string, primary_key = 0): TableColumn => ({
   name,
@@ -122,6 +127,71 @@ test('changed, deleted and new rows are applied to a table in one batch', () => 
     ],
   );
   set.clear();
+  assert.equal(set.count.value, 0);
+});
+
+/** A table whose writes the test ends. `writes` has the SQL of each. */
+function heldTable() {
+  const columns = [column('id', 'INTEGER', 1), column('name', 'TEXT'), column('n', 'REAL')];
+  const set = changeSet('t', columns);
+  const writes: string[][] = [];
+  let end!: PromiseWithResolvers<{ changes: number }[]>;
+  const write: Writer = (statements) => {
+    writes.push(statements.map(readable));
+    end = Promise.withResolvers();
+    return end.promise;
+  };
+  const read = async () => ({ columns: [], rows: [], next: null });
+  const table = { name: 't', type: 'table', columns } as unknown as Table;
+  const model = tableModel(read, table, { sort: '', filter: '' }, write, set);
+  model.close();
+  return { set, model, writes, ended: () => end.resolve([]), failed: () => end.reject(new Error('no')) };
+}
+
+test('edits made while rows are written stay, for the rows as they were written', async () => {
+  const { set, model, writes, ended } = heldTable();
+  const rows = [1, 2, 3, 4].map((id) => [id, 'a', 1] as const);
+  set.update(rows[0]!, 'name', 'b');
+  set.update(rows[0]!, 'n', null);
+  set.update(rows[1]!, 'id', 20);
+  set.update(rows[2]!, 'name', 'b');
+  set.toggleDelete(rows[2]!);
+  set.insert(new Map([['id', 5]]));
+  const first = model.write();
+  set.update(rows[0]!, 'n', 1);
+  set.update(rows[1]!, 'name', 'c');
+  set.update(rows[3]!, 'name', 'c');
+  set.toggleDelete([6, 'a', 1]);
+  set.insert(new Map([['id', 7]]));
+  ended();
+  await first;
+  assert.equal(set.count.value, 5);
+  const second = model.write();
+  ended();
+  await second;
+  assert.deepEqual(writes[1], [
+    'DELETE FROM "t" WHERE "id" = 6',
+    'UPDATE "t" SET "n" = 1 WHERE "id" = 1',
+    'UPDATE "t" SET "name" = \'c\' WHERE "id" = 20',
+    'UPDATE "t" SET "name" = \'c\' WHERE "id" = 4',
+    'INSERT INTO "t" ("id") VALUES (7)',
+  ]);
+  assert.equal(set.count.value, 0);
+});
+
+test('changes stay when they cannot be written, and what is dropped during a write stays away', async () => {
+  const { set, model, ended, failed } = heldTable();
+  set.update([1, 'a', 1], 'name', 'b');
+  const first = model.write();
+  set.update([2, 'a', 1], 'name', 'b');
+  failed();
+  await assert.rejects(first, /no/);
+  assert.equal(set.count.value, 2);
+  const second = model.write();
+  await assert.rejects(model.write(), /are being written/);
+  set.clear();
+  ended();
+  await second;
   assert.equal(set.count.value, 0);
 });
 

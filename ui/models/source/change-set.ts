@@ -22,16 +22,21 @@ export const MOST_CHANGES = 100;
 
 type Row = readonly SqlValue[];
 
+/** Changed cells of rows, by the row's key. */
+type Updates = ReadonlyMap<string, { row: Row; values: ReadonlyMap<string, SqlValue> }>;
+
 /** Collects changes to a table. Rows are identified by their primary key. */
 export function changeSet(table: string, columns: readonly TableColumn[]) {
   const keys = columns
     .filter(({ primary_key }) => primary_key > 0)
     .sort((a, b) => a.primary_key - b.primary_key);
   const places = new Map(columns.map(({ name }, i) => [name, i]));
-  const updates = signal<ReadonlyMap<string, { row: Row; values: ReadonlyMap<string, SqlValue> }>>(new Map());
+  const updates = signal<Updates>(new Map());
   const deletes = signal<ReadonlyMap<string, Row>>(new Map());
   const inserts = signal<readonly { id: number; values: ReadonlyMap<string, SqlValue> }[]>([]);
   let made = 0;
+  /** The updates that are being written; null when no write runs. */
+  let sent: Updates | null = null;
 
   const keyOf = (row: Row) => JSON.stringify(keys.map(({ name }) => row[places.get(name)!]));
   const count = computed(() => updates.value.size + deletes.value.size + inserts.value.length);
@@ -55,11 +60,12 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
     },
     isChanged: (row: Row, column: string) => updates.value.get(keyOf(row))?.values.has(column) ?? false,
     isDeleted: (row: Row) => deletes.value.has(keyOf(row)),
-    /** Changes a cell. Setting the original value removes the change. */
+    /** Changes a cell. Setting the original value removes the change, unless the change is being written. */
     update(row: Row, column: string, value: SqlValue) {
       const key = keyOf(row);
       const values = new Map(updates.peek().get(key)?.values);
-      if (isSame(value, row[places.get(column)!]!)) values.delete(column);
+      const isSent = sent?.get(key)?.values.has(column);
+      if (!isSent && isSame(value, row[places.get(column)!]!)) values.delete(column);
       else values.set(column, value);
       const all = new Map(updates.peek());
       if (values.size === 0) all.delete(key);
@@ -84,6 +90,37 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
       updates.value = new Map();
       deletes.value = new Map();
       inserts.value = [];
+    },
+    /**
+     * Runs `write`, which must send `statements()` at once, then removes what it wrote. Changes made meanwhile stay.
+     * @throws when another write runs, and when `write` fails: then all changes stay
+     */
+    async written<Answer>(write: () => Promise<Answer>): Promise<Answer> {
+      if (sent !== null) throw new Error('The changes of this table are being written already.');
+      const before = { updates: updates.peek(), deletes: deletes.peek(), inserts: inserts.peek() };
+      sent = before.updates;
+      try {
+        const answer = await write();
+        const stored = (row: Row): Row => {
+          const values = before.updates.get(keyOf(row))?.values;
+          return columns.map(({ name }, i) => (values?.has(name) ? values.get(name)! : row[i]!));
+        };
+        const edited = [...updates.peek()].filter(([key]) => !before.deletes.has(key));
+        const left = edited.map(([, { row, values }]) => {
+          const now = stored(row);
+          const more = [...values].filter(([column, value]) => !isSame(value, now[places.get(column)!]!));
+          return { row: now, values: new Map(more) };
+        });
+        updates.value = new Map(
+          left.filter(({ values }) => values.size > 0).map((each) => [keyOf(each.row), each]),
+        );
+        const doomed = [...deletes.peek()].filter(([key]) => !before.deletes.has(key));
+        deletes.value = new Map(doomed.map(([, row]) => stored(row)).map((row) => [keyOf(row), row]));
+        inserts.value = inserts.peek().filter((each) => !before.inserts.includes(each));
+        return answer;
+      } finally {
+        sent = null;
+      }
     },
     /** Returns the statements for one transaction: deletions, then updates, then insertions. */
     statements(): Statement[] {

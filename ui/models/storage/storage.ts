@@ -113,8 +113,7 @@ export function tableModel(
     },
     /** Writes all changes in one transaction. @returns the changed rows' number @throws {Failure} if nothing was written */
     async write(): Promise<number> {
-      const written = await write!(changes.statements());
-      changes.clear();
+      const written = await changes.written(() => write!(changes.statements()));
       await rows.refresh();
       return written.reduce((sum, each) => sum + each.changes, 0);
     },

@@ -15,6 +15,7 @@ interface GridProps {
   label: string;
   columns: readonly GridColumn[];
   rows: readonly (readonly SqlValue[])[];
+  /** Returns the key of a row; by default, its position. */
   keyOf?: (row: readonly SqlValue[], i: number) => string;
   /** The column to sort by; a leading `-` sorts in descending order. */
   sort?: string;
@@ -35,7 +36,10 @@ interface GridProps {
 export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: GridProps) {
   const ref = useRef<HTMLTableElement>(null);
   const [at, setAt] = useState({ row: 0, column: 0 });
-  const [editing, setEditing] = useState<{ row: number; column: number } | null>(null);
+  // By its key, so that the editor stays in its row when the rows are read again.
+  const [editing, setEditing] = useState<{ key: string; column: number } | null>(null);
+  const rowKeys = rows.map((row, i) => keyOf?.(row, i) ?? String(i));
+  const open = (row: number, column: number) => setEditing({ key: rowKeys[row]!, column });
   const focus = (row: number, column: number) => {
     const to = {
       row: Math.max(0, Math.min(row, rows.length - 1)),
@@ -46,7 +50,7 @@ export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: G
   };
   const may = (row: number, column: number) => edit?.canChange(rows[row]!, columns[column]!.name) ?? false;
   const onKeyDown = (event: KeyboardEvent) => {
-    if (editing || !(event.target as HTMLElement).dataset.at) return;
+    if ((editing && rowKeys.includes(editing.key)) || !(event.target as HTMLElement).dataset.at) return;
     const { row, column } = at;
     const keys: Record<string, () => void> = {
       ArrowDown: () => focus(row + 1, column),
@@ -56,8 +60,8 @@ export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: G
       Home: () => focus(row, 0),
       End: () => focus(row, columns.length - 1),
       ...(may(row, column) && {
-        Enter: () => setEditing({ row, column }),
-        F2: () => setEditing({ row, column }),
+        Enter: () => open(row, column),
+        F2: () => open(row, column),
         Delete: () => edit!.set(rows[row]!, columns[column]!.name, null),
       }),
     };
@@ -120,11 +124,11 @@ export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: G
         </thead>
         <tbody>
           {rows.map((row, i) => (
-            <tr key={keyOf?.(row, i) ?? i} class={edit?.isDeleted(row) ? 'deleted' : undefined}>
+            <tr key={rowKeys[i]} class={edit?.isDeleted(row) ? 'deleted' : undefined}>
               {columns.map(({ name }, j) => {
                 const value = edit ? edit.valueOf(row, name) : (row[j] ?? null);
                 const { kind, text } = cellOf(value);
-                const isEdited = editing?.row === i && editing.column === j;
+                const isEdited = editing !== null && editing.key === rowKeys[i] && editing.column === j;
                 return (
                   // biome-ignore lint/a11y/useKeyWithClickEvents: the grid handles the keys
                   <td
@@ -136,7 +140,7 @@ export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: G
                       .join(' ')}
                     title={kind === 'text' && text.length > 24 ? text : undefined}
                     onClick={() => focus(i, j)}
-                    onDblClick={() => may(i, j) && setEditing({ row: i, column: j })}
+                    onDblClick={() => may(i, j) && open(i, j)}
                   >
                     {isEdited ? (
                       <CellEditor

@@ -163,6 +163,7 @@ function TableView({
                   isKey: primary_key > 0,
                 }))}
                 rows={rows}
+                keyOf={(row, i) => (model.changes.canChange(row) ? model.changes.keyOf(row) : String(i))}
                 sort={sort}
                 onSort={(next) => setQuery({ sort: next })}
                 {...(model.canWrite && { edit: editOf(model, table) })}
