@@ -5,9 +5,22 @@ import { isEnded } from './session.ts';
 
 /** Interval at which new events are shown, in ms. */
 const FLUSH_MS = 250;
-const RETRY_MS = { first: 1_000, most: 30_000 };
+/** Delays between retries, in ms. Each is twice the one before. */
+export const RETRY_MS = { first: 1_000, most: 30_000 };
 /** Maximum rows in a live list. */
 const ROWS = 2_000;
+
+/** Whether the API refuses a call, so that a retry fails too: 4xx except `rate_limited` and 401. */
+export function isRefusal({ status, code }: Failure): boolean {
+  // While a screen without a session is still there, the person can sign in again.
+  const isRetryable = code === 'rate_limited' || code === 'signed_out';
+  return status >= 400 && status < 500 && !isRetryable;
+}
+
+/** Returns a delay in ms that differs by up to a quarter, so that pages do not retry at the same moment. */
+export function jittered(ms: number): number {
+  return ms * (0.75 + Math.random() / 2);
+}
 
 interface Listener<Data> {
   /** Called at most every 250 ms with the new items, oldest first. */
@@ -19,7 +32,7 @@ interface Listener<Data> {
   onReset?(skipped: number | null): void;
   onOpen?(): void;
   onLost?(): void;
-  /** Called once when the API refuses the stream (4xx except `rate_limited` and 401), which then ends. Default: `onReset(null)`. */
+  /** Called once when the API refuses the stream, which then ends. Default: `onReset(null)`. */
   onRefused?(failure: Failure): void;
 }
 
@@ -72,10 +85,7 @@ export function live<Name extends OperationName>(
         }
       } catch (error) {
         if (own.signal.aborted) return;
-        const { status, code } = error as Failure;
-        // While a screen without a session is still there, the person can sign in again.
-        const isRetryable = code === 'rate_limited' || code === 'signed_out';
-        if (status >= 400 && status < 500 && !isRetryable) {
+        if (isRefusal(error as Failure)) {
           // Default: the list is read again. The API refuses that too, and the view shows the reason.
           if (listener.onRefused) listener.onRefused(error as Failure);
           else listener.onReset?.(null);
@@ -87,7 +97,7 @@ export function live<Name extends OperationName>(
       wasLost = true;
       await new Promise<void>((resolve) => {
         own.signal.addEventListener('abort', () => resolve(), { once: true });
-        retry = setTimeout(resolve, wait * (0.75 + Math.random() / 2));
+        retry = setTimeout(resolve, jittered(wait));
       });
       wait = Math.min(wait * 2, RETRY_MS.most);
     }

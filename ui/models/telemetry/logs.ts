@@ -1,7 +1,7 @@
 // The log of an app: past lines, new lines, and a filter.
 import { computed, effect, signal } from '@preact/signals';
 import { api, type Failure } from '../../api.ts';
-import { live, liveRows } from '../../live.ts';
+import { isRefusal, jittered, live, liveRows, RETRY_MS } from '../../live.ts';
 import { queryOf } from '../../router.ts';
 import { isWanted, type Level, type LogFilter, type LogLine, levels } from './log-line.ts';
 
@@ -38,6 +38,7 @@ export function logsModel(app: string) {
 
   let asking: AbortController | null = null;
   let stop: (() => void) | null = null;
+  let retry: ReturnType<typeof setTimeout> | undefined;
 
   /** Adds new lines to the view, or to the buffer while the view is paused or scrolled up. */
   const take = (lines: readonly LogLine[]) => {
@@ -53,9 +54,11 @@ export function logsModel(app: string) {
     skipped.value = 0;
   };
 
-  const ask = async (asked: LogFilter) => {
+  /** @param wait delay in ms before a retry, if the read fails */
+  const ask = async (asked: LogFilter, wait = RETRY_MS.first) => {
     asking?.abort();
     stop?.();
+    clearTimeout(retry);
     const own = new AbortController();
     asking = own;
     isAsking.value = true;
@@ -76,6 +79,10 @@ export function logsModel(app: string) {
     } catch (error) {
       if (own.signal.aborted) return;
       failure.value = error as Failure;
+      isLive.value = false;
+      if (isRefusal(error as Failure)) return;
+      const next = Math.min(2 * wait, RETRY_MS.most);
+      retry = setTimeout(() => void ask(asked, next), jittered(wait));
     } finally {
       if (asking === own) isAsking.value = false;
     }
@@ -116,6 +123,7 @@ export function logsModel(app: string) {
         },
         onRefused: (refusal) => {
           failure.value = refusal;
+          isLive.value = false;
         },
       },
     );
@@ -130,6 +138,7 @@ export function logsModel(app: string) {
     const isFirst = last === '';
     last = key;
     clearTimeout(timer);
+    clearTimeout(retry);
     timer = setTimeout(() => void ask(asked), isFirst ? 0 : DEBOUNCE_MS);
   });
   const shown = computed(() => {
@@ -168,13 +177,17 @@ export function logsModel(app: string) {
       if (toEnd && !isPaused.peek()) catchUp();
     },
     async readOlder() {
-      const asked = { ...paramsOf(filter.peek()), cursor: cursor.peek()! };
+      const own = asking;
+      const asked = { ...paramsOf(read.peek()!), cursor: cursor.peek()! };
       const page = await api('logs.list', { id: app, limit: PAGE, ...asked });
+      // The list was read again meanwhile, perhaps with another filter.
+      if (asking !== own) return;
       addOlder(page.items.toReversed());
       cursor.value = page.next_cursor;
     },
     close() {
       clearTimeout(timer);
+      clearTimeout(retry);
       watch();
       asking?.abort();
       stop?.();
