@@ -8,7 +8,7 @@ const FLUSH_MS = 250;
 /** Delays between retries, in ms. Each is twice the one before. */
 export const RETRY_MS = { first: 1_000, most: 30_000 };
 /** Maximum rows in a live list. */
-const ROWS = 2_000;
+export const ROWS = 2_000;
 
 /** Whether the API refuses a call, so that a retry fails too: 4xx except `rate_limited` and 401. */
 export function isRefusal({ status, code }: Failure): boolean {

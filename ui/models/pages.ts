@@ -1,6 +1,6 @@
 // A paginated list. An item can be hidden while it is being removed.
 import { computed, signal } from '@preact/signals';
-import { type Resource, resource } from '../live.ts';
+import { type Resource, ROWS, resource } from '../live.ts';
 
 interface Answer<Item> {
   items: Item[];
@@ -17,7 +17,7 @@ interface Read<Item> {
  * @param keyOf returns the key of an item
  * @param options.everyMs polling interval of the first page
  * @param options.grows items are only added, at the beginning. A new read of the first page then keeps the later pages,
- * which it drops otherwise.
+ * which it drops otherwise. Such a list has at most `ROWS` items.
  */
 export function pages<Item>(
   load: (cursor: string | undefined, signal?: AbortSignal) => Promise<Answer<Item>>,
@@ -25,6 +25,7 @@ export function pages<Item>(
   { everyMs, grows = false }: { everyMs?: number; grows?: boolean } = {},
 ) {
   let hasMoreThanFirst = false;
+  const most = grows ? ROWS : Number.POSITIVE_INFINITY;
   const of: Resource<Read<Item>> = resource(
     async (signal) => {
       const { items, next_cursor } = await load(undefined, signal);
@@ -34,10 +35,13 @@ export function pages<Item>(
         return { items, next: next_cursor };
       }
       const known = new Set(items.map(keyOf));
-      return {
-        items: [...items, ...before.items.filter((item) => !known.has(keyOf(item)))],
-        next: before.next,
-      };
+      const older = before.items.filter((item) => !known.has(keyOf(item)));
+      // More than a page was added: the items between are unknown.
+      if (older.length === before.items.length) {
+        hasMoreThanFirst = false;
+        return { items, next: next_cursor };
+      }
+      return { items: [...items, ...older].slice(0, most), next: before.next };
     },
     { ...(everyMs !== undefined && { everyMs }) },
   );
@@ -47,23 +51,30 @@ export function pages<Item>(
     keyOf,
     /** All items read, without the hidden ones. */
     items: computed(() => (of.data.value?.items ?? []).filter((item) => !gone.value.has(keyOf(item)))),
-    hasMore: computed(() => (of.data.value?.next ?? null) !== null),
-    /** Reads the next page, if there is one. @throws {Failure} when it cannot be read */
+    hasMore: computed(
+      () => of.data.value !== null && of.data.value.next !== null && of.data.value.items.length < most,
+    ),
+    /**
+     * Reads the next page, if there is one. Drops it when the list was read again meanwhile and ends elsewhere.
+     * @throws {Failure} when it cannot be read
+     */
     async more() {
-      const before = of.data.peek();
-      if (!before?.next) return;
-      const { items, next_cursor } = await load(before.next);
+      const next = of.data.peek()?.next;
+      if (!next) return;
+      const { items, next_cursor } = await load(next);
+      const before = of.data.peek()!;
+      if (before.next !== next) return;
       hasMoreThanFirst = true;
       const known = new Set(before.items.map(keyOf));
       of.set({
-        items: [...before.items, ...items.filter((item) => !known.has(keyOf(item)))],
+        items: [...before.items, ...items.filter((item) => !known.has(keyOf(item)))].slice(0, most),
         next: next_cursor,
       });
     },
     /** Replaces the items that were read. */
     set(items: readonly Item[]) {
       const before = of.data.peek();
-      if (before !== null) of.set({ ...before, items });
+      if (before !== null) of.set({ ...before, items: items.slice(0, most) });
     },
     /** Hides an item that is being removed. */
     hide(key: string) {

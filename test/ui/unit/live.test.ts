@@ -189,3 +189,61 @@ test('a list keeps its further pages when the first is reloaded', async () => {
   assert.equal(list.hasMore.value, false);
   list.close();
 });
+
+test('a growing list starts anew when more than a page was added, and is bounded', async () => {
+  let newest = 3;
+  const list = pages<number>(
+    async (cursor) => {
+      const from = Number(cursor ?? newest);
+      const items = Array.from({ length: 1_000 }, (_, i) => from - i).filter((row) => row > -9_000);
+      return { items, next_cursor: String(from - 1_000) };
+    },
+    String,
+    { grows: true },
+  );
+  await list.refresh();
+  await list.more();
+  newest = 5_000;
+  await list.refresh();
+  assert.deepEqual([list.items.value[0], list.items.value.length], [5_000, 1_000]);
+  await list.more();
+  assert.deepEqual([list.items.value.at(-1), list.hasMore.value], [3_001, false]);
+  newest = 5_001;
+  await list.refresh();
+  assert.deepEqual([list.items.value[0], list.items.value.at(-1)], [5_001, 3_002]);
+  list.set([5_002, ...list.items.value]);
+  assert.deepEqual([list.items.value[0], list.items.value.at(-1)], [5_002, 3_003]);
+  list.close();
+});
+
+test('a further page is added to the data as it is then, and dropped when its cursor is old', async () => {
+  const further: PromiseWithResolvers<{ items: string[]; next_cursor: null }>[] = [];
+  let state = 'building';
+  let next = 'two';
+  const list = pages<{ id: string; state: string }>(
+    async (cursor) => {
+      if (cursor === undefined) return { items: [{ id: 'a', state }], next_cursor: next };
+      const answer = Promise.withResolvers<{ items: string[]; next_cursor: null }>();
+      further.push(answer);
+      const { items, next_cursor } = await answer.promise;
+      return { items: items.map((id) => ({ id, state: 'old' })), next_cursor };
+    },
+    ({ id }) => id,
+  );
+  const shown = () => list.items.value.map(({ id, state }) => `${id} ${state}`);
+  await list.refresh();
+  const first = list.more();
+  state = 'live';
+  await list.refresh();
+  further[0]!.resolve({ items: ['b'], next_cursor: null });
+  await first;
+  assert.deepEqual(shown(), ['a live', 'b old']);
+  await list.refresh();
+  const second = list.more();
+  next = 'three';
+  await list.refresh();
+  further[1]!.resolve({ items: ['b'], next_cursor: null });
+  await second;
+  assert.deepEqual([shown(), list.hasMore.value], [['a live'], true]);
+  list.close();
+});
