@@ -3,7 +3,13 @@ import assert from 'node:assert/strict';
 import { DatabaseSync } from 'node:sqlite';
 import { before, test } from 'node:test';
 import { changeSet, onlyReads, readable, type TableColumn } from '../../../ui/models/source/change-set.ts';
-import { ownFirst, type Table, tableModel, type Writer } from '../../../ui/models/storage/storage.ts';
+import {
+  ownFirst,
+  type Reader,
+  type Table,
+  tableModel,
+  type Writer,
+} from '../../../ui/models/storage/storage.ts';
 import { base64Of, cellOf, prettyJson, textIn, typed, written } from '../../../ui/models/storage/values.ts';
 
 before(() => {
@@ -74,6 +80,22 @@ test('distinguishes text from bytes, and JSON from text', () => {
   assert.equal(textIn(new Uint8Array([0xff])), null);
   assert.equal(prettyJson('{"a":1}'), '{\n  "a": 1\n}');
   assert.equal(prettyJson('12'), null);
+  const exact = '{"a": [1, -2.5, true, null, "b \\" \\n ] 1.0  é"], "c": {}}';
+  assert.equal(prettyJson(exact), JSON.stringify(JSON.parse(exact), null, 2));
+  // The indented text would be another value, or would have other characters.
+  for (const text of [
+    '{"id":1234567890123456789}',
+    '[0.12345678901234567890]',
+    '[1.0]',
+    '[-0]',
+    '[1e400]',
+    '{"a":1,"a":2}',
+    '{"b":1,"1":2}',
+    '["\\u00e9"]',
+  ])
+    assert.equal(prettyJson(text), null, text);
+  const long = JSON.stringify([`\\"${'x '.repeat(2_000_000)}`]);
+  assert.equal(prettyJson(long), JSON.stringify(JSON.parse(long), null, 2));
   assert.equal(base64Of(of('x'.repeat(20_000))), Buffer.from('x'.repeat(20_000)).toString('base64'));
 });
 
@@ -193,6 +215,28 @@ test('changes stay when they cannot be written, and what is dropped during a wri
   ended();
   await second;
   assert.equal(set.count.value, 0);
+});
+
+test('further rows are added to the rows as they are then', async () => {
+  let n = 1;
+  const further = Promise.withResolvers<void>();
+  const read: Reader = async ({ cursor }) => {
+    if (cursor !== undefined) await further.promise;
+    return { columns: [], rows: [[cursor ?? 'first', n]], next: cursor === undefined ? 'two' : null };
+  };
+  const table = { name: 't', type: 'table', columns: [] } as unknown as Table;
+  const model = tableModel(read, table, { sort: '', filter: '' }, null, changeSet('t', []));
+  await model.rows.refresh();
+  const reading = model.more();
+  n = 2;
+  await model.rows.refresh();
+  further.resolve();
+  await reading;
+  model.close();
+  assert.deepEqual(model.rows.data.value!.rows, [
+    ['first', 2],
+    ['two', 2],
+  ]);
 });
 
 test('a row without a primary key, or with NULL in it, cannot be changed', () => {

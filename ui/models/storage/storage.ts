@@ -106,9 +106,12 @@ export function tableModel(
     changes,
     canWrite: write !== null && table.type === 'table',
     async more() {
-      const before = rows.data.peek();
-      if (!before?.next) return;
-      const next = await read({ ...asked, cursor: before.next });
+      const cursor = rows.data.peek()?.next;
+      if (!cursor) return;
+      const next = await read({ ...asked, cursor });
+      const before = rows.data.peek()!;
+      // The rows were read again meanwhile, and end elsewhere.
+      if (before.next !== cursor) return;
       rows.set({ ...next, rows: [...before.rows, ...next.rows] });
     },
     /** Writes all changes in one transaction. @returns the changed rows' number @throws {Failure} if nothing was written */

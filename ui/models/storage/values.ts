@@ -77,11 +77,16 @@ export function hex(bytes: Uint8Array, most = 12): string {
   return bytes.length > most ? `${shown} … ${bytes.length} bytes` : shown;
 }
 
-/** Returns indented JSON; null for text that is not a JSON object or array. */
+/**
+ * Returns indented JSON; null for text that is not a JSON object or array, and if more than white space would change: a large
+ * number would be rounded.
+ */
 export function prettyJson(text: string): string | null {
   if (!/^\s*[[{]/.test(text)) return null;
   try {
-    return JSON.stringify(JSON.parse(text), null, 2);
+    const value: unknown = JSON.parse(text);
+    const dense = text.replace(/("(?:[^"\\]|\\.)*")|\s+/g, '$1');
+    return JSON.stringify(value) === dense ? JSON.stringify(value, null, 2) : null;
   } catch {
     return null;
   }
