@@ -53,7 +53,8 @@ export function commitVariables(
 const DEFAULT_REGISTRY = 'https://registry.npmjs.org/';
 const REGISTRY_FILES = ['.npmrc', '.yarnrc', '.yarnrc.yml', 'bunfig.toml'];
 const REGISTRY_FILE_BYTES = 64 * 1024;
-const NAMES_REGISTRY = /^\s*(?:registry|npmRegistryServer)\b/m;
+/** Matches spaces only within a line: else its cost grows with the square of the number of empty lines. */
+const NAMES_REGISTRY = /^[ \t\uFEFF]*(?:registry|npmRegistryServer)\b/m;
 
 /**
  * Returns the environment of a build's commands.
@@ -107,7 +108,7 @@ export async function buildEnvironment(
 /** Returns whether the project's files name a registry for all packages. @param folders where to look, relative to the project */
 function namesRegistry(project: string, folders: string[]): boolean {
   const root = realpathSync(project);
-  return ['', ...folders].some((folder) =>
+  return [...new Set(['', ...folders])].some((folder) =>
     REGISTRY_FILES.some((name) => {
       const path = join(root, folder, name);
       return (
