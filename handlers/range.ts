@@ -15,8 +15,9 @@ export interface Part {
  * @throws {Problem} `range_not_satisfiable` when the range has no byte of the object
  */
 export function partOf(range: string | undefined, size: number): Part | null {
-  const [, first, last] = /^bytes=\s*(\d{0,15})\s*-\s*(\d{0,15})\s*$/i.exec(range ?? '') ?? [];
-  if (first === undefined || last === undefined || (first === '' && last === '')) return null;
+  const [, first = '', last = ''] =
+    /^bytes=\s*(?:(\d{1,15})\s*)?-\s*(?:(\d{1,15})\s*)?$/i.exec(range ?? '') ?? [];
+  if (first === '' && last === '') return null;
   if (first !== '' && last !== '' && Number(last) < Number(first)) return null;
   const offset = first === '' ? Math.max(0, size - Number(last)) : Number(first);
   const end = first === '' || last === '' ? size : Math.min(size, Number(last) + 1);

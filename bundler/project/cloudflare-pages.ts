@@ -36,7 +36,7 @@ const HEADER_RULES = 100;
 const FUNCTIONS = 'functions';
 /** Matches the exports of a Pages Function. */
 const HANDLER =
-  /\bexport\s+(?:(?:async\s+)?function\*?|const|let|var)\s+onRequest|\bexport\s*\{[^}]*\bonRequest/;
+  /\bexport\s+(?:(?:async\s+)?function\*?|const|let|var)\s+onRequest|\bexport\s*\{[^{}]*\bonRequest/;
 /** Maximum files of functions/ to read. */
 const MAX_FILES = 500;
 /** Bytes to read from the start of each file in functions/. */

@@ -39,5 +39,5 @@ export function counted(files: number): string {
 /** Whether a page has at most `PAGE_BYTES` and loads a script. */
 function hasScript(root: string, path: string): boolean {
   const page = readHead(root, path, PAGE_BYTES + 1);
-  return page.length <= PAGE_BYTES && /<script\b[^>]*(?:\bsrc=|>\s*import\b)/i.test(page.toString('utf8'));
+  return page.length <= PAGE_BYTES && /<script\b[^<>]*(?:\bsrc=|>\s*import\b)/i.test(page.toString('utf8'));
 }

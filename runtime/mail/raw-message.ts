@@ -53,7 +53,8 @@ function fieldOf(line: string): { name: string; value: string } {
 
 /** Returns whether a field names this address alone: `bob@example.com` or `Bob <bob@example.com>`. */
 function isOnly(value: string, address: string): boolean {
-  const unquoted = value.replace(/"(?:[^"\\]|\\.)*"/g, '');
+  // A quote without an end stays, and the next expression refuses it.
+  const unquoted = value.replace(/"(?:[^"\\]|\\.)*("?)/g, (_, end) => (end === '' ? '"' : ''));
   const [, bare, inBrackets] = /^(?:([^<>,;:"()]+)|[^<>,;:"]*<([^<>,;:"()]+)>)$/.exec(unquoted) ?? [];
   const found = (inBrackets ?? bare)?.trim();
   return found !== undefined && comparable(found) === comparable(address);

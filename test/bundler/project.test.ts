@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import { after, test } from 'node:test';
+import { hasFunctions } from '../../bundler/project/cloudflare-pages.ts';
 import { planBuild } from '../../bundler/project/plan.ts';
 import {
   findProject,
@@ -12,6 +13,7 @@ import {
 import { NO_SETTINGS } from '../../runtime/builds/release/build-input.ts';
 import { type Files, writeFiles } from '../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
+import { cpuTime } from '../support/cpu-time.ts';
 
 const worktrees = makeWorktrees();
 after(worktrees.remove);
@@ -610,4 +612,15 @@ test('a workspace whose root has nothing to deploy names the folders of its fram
     message,
     /projects of frameworks lie in apps\/\w+, apps\/\w+: say which .*--root-directory apps\//,
   );
+});
+
+test('long pages and functions of repeated openings are read in little time', () => {
+  const root = worktrees.write({
+    'index.html': '<script '.repeat(30_000),
+    'functions/a.js': 'export{'.repeat(30_000),
+  });
+  const spent = cpuTime();
+  assert.equal(hasFunctions({ root, folder: root }), false);
+  assert.deepEqual(findProject({ root, folder: root }, null, null), { kind: 'site', directory: root });
+  assert.ok(spent() < 500, `${spent()} ms`);
 });

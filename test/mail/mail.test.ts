@@ -261,6 +261,9 @@ test('input made to block the mail service is refused at once', async () => {
   ])
     await assert.rejects(messageOf(asked, undefined), MailError, JSON.stringify(asked).slice(0, 200));
   assert.ok(spent() < 12_000, `${spent()} ms of the processor`);
+  const quoted = cpuTime();
+  await assert.rejects(messageOf(raw(`From: "${'\\"'.repeat(30_000)}\n\nx`), undefined), MailError);
+  assert.ok(quoted() < 500, `${quoted()} ms of the processor`);
 });
 
 test('the mail server’s settings are parsed, and no error shows its password', () => {

@@ -6,7 +6,7 @@ import { operation } from '../operation.ts';
 
 /** Maximum addresses of one app. */
 export const MAIL_ROUTE_LIMIT = 100;
-const NAME = /^(?:\*|(?!\.)(?:\.?[a-z0-9!#$%&'+/=?^_`{|}~-]+)+)$/;
+const NAME = /^(?:\*|[a-z0-9!#$%&'+/=?^_`{|}~-]+(?:\.[a-z0-9!#$%&'+/=?^_`{|}~-]+)*)$/;
 /** Maximum characters before the `@`, as in SMTP. */
 const NAME_LENGTH = 64;
 const ADDRESS_LENGTH = 254;

@@ -205,7 +205,7 @@ export function lineSink(onLine: (line: string, pipe: OutputPipe) => void): Outp
 }
 
 function oneLine(text: string): string {
-  return text.replace(/\s*\n\s*/g, ' ').trim();
+  return text.replace(/(?<!\s)\s*\n\s*/g, ' ').trim();
 }
 
 /**

@@ -107,7 +107,7 @@ function* rowsOf(statement, parameters = []) {
   }
 }
 
-const rest = /^(?:\s|;|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*$/;
+const rest = /^(?:\s|;|--[^\n]*(?:\n|$)|\/\*(?:[^*]|\*(?!\/))*\*\/)*$/;
 
 function query(database, sql) {
   const statement = prepare(database, sql);

@@ -191,3 +191,10 @@ test('when much output of others waits, an app that printed much loses its lines
   assert.deepEqual((await printed([much, 'dropped\n'], true)).dropped, [1]);
   assert.deepEqual((await printed(['kept\n'], true)).dropped, []);
 });
+
+test('the last words of an app that prints many spaces cost the host little', async () => {
+  const { output } = await printed([`Error:${' '.repeat(15 * 1024)}x\n`]);
+  const spent = cpuTime();
+  for (let i = 0; i < 20; i++) output.explain(1, null);
+  assert.ok(spent() < 500, `${spent()} ms`);
+});

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { normalMailAddress } from '../../../handlers/contract/incoming/mail-routes.ts';
+import { cpuTime } from '../../support/cpu-time.ts';
 
 test('an address is written in one way', () => {
   for (const [given, normal] of [
@@ -18,4 +19,10 @@ test('an address is written in one way', () => {
     ['@shop.example.com', null],
   ] as const)
     assert.equal(normalMailAddress(given), normal, given);
+});
+
+test('a long invalid address is refused in little time', () => {
+  const spent = cpuTime();
+  assert.equal(normalMailAddress(`${'a'.repeat(30)}(@shop.example.com`), null);
+  assert.ok(spent() < 500, `${spent()} ms`);
 });

@@ -70,9 +70,9 @@ function partOfHeader(header: string, size: number): Part | null {
   if (unit === null) return null;
   const parts: Part[] = [];
   for (const each of header.slice(unit[0].length).split(',')) {
-    const words = /^ *(\d*) *- *(\d*) *$/.exec(each);
+    const words = /^ *(?:(\d+) *)?- *(?:(\d+) *)?$/.exec(each);
     if (words === null) return null;
-    const [, first, last] = words as unknown as [string, string, string];
+    const [, first = '', last = ''] = words;
     if (first === '') {
       if (last === '' || Number(last) >= size) return null;
       if (Number(last) > 0) parts.push({ offset: size - Number(last), length: Number(last) });
