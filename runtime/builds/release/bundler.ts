@@ -4,6 +4,7 @@ import type { Bundled, BundleOptions } from '../../../bundler/bundle.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { Plan, PlanOptions } from '../../../bundler/project/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from '../../../bundler/protocol.ts';
+import { removeTree } from '../../disk/remove.ts';
 import { dieWithParent } from '../../isolation/users.ts';
 import { type Child, startChild } from '../../processes/child.ts';
 import { endFirst } from '../../resources/limited.ts';
@@ -18,6 +19,8 @@ const IDLE_MS = 3 * 60_000;
 const EXPLANATION = 2000;
 /** Limit of writable memory, in bytes: for the bundler's process, and as much again for its esbuild process. */
 const MEMORY_BYTES = 2 * 2 ** 30;
+/** Matches the errors of esbuild's API after the esbuild process has ended. */
+const ESBUILD_ENDED = /The service (?:was stopped|is no longer running)/;
 const HELPER = new URL('../../../bundler/helper.ts', import.meta.url).pathname;
 
 type Result = BundlerResults[keyof BundlerResults];
@@ -78,6 +81,7 @@ export class Bundler {
       } catch (error) {
         // The idle process may have ended before the request reached it, so a new process repeats the request.
         if (!(error instanceof Crash)) throw error;
+        if (request.method === 'bundle') await removeTree(request.options.out);
       }
     }
     return await this.#requestOf(new Helper(this.codeDirectory), request, timeoutMs);
@@ -109,7 +113,7 @@ export class Bundler {
   }
 }
 
-/** The process could not start, ended by itself, or was ended by something outside the host. */
+/** The process or its esbuild could not start, ended by itself, or was ended by something outside the host. */
 class Crash extends BuildFailure {}
 
 /** Returns the command of a process. When memory runs out, the kernel kills it before apps. It ends when the host ends. */
@@ -147,7 +151,17 @@ class Helper {
       if (reply.id !== id) return;
       if ('result' in reply) resolve(reply.result);
       else if (reply.fault === 'project') reject(new BuildFailure(reply.message));
-      else reject(new Error(`the bundler failed: ${reply.message}`));
+      else {
+        reject(
+          ESBUILD_ENDED.test(reply.message)
+            ? new Crash(
+                `esbuild ended before it had bundled the project: code that needs more than ${MEMORY_BYTES / 2 ** 30} GiB of memory, or that is nested too deeply, ends it; deploy again`,
+              )
+            : new Error(`the bundler failed: ${reply.message}`),
+        );
+        // A fault, such as the end of esbuild, may last. The next request gets another process.
+        this.end();
+      }
     };
     const deadline = setTimeout(() => {
       reject(

@@ -12,7 +12,7 @@ import { openLowPriorityGroup } from '../../../runtime/resources/low-priority-gr
 import { outOfMemoryScore } from '../../../runtime/resources/out-of-memory.ts';
 import type { Files } from '../../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../../support/bundler/worktree.ts';
-import { eventually } from '../../support/processes.ts';
+import { descendants, eventually } from '../../support/processes.ts';
 
 const worktrees = makeWorktrees();
 const bundlers: Bundler[] = [];
@@ -28,18 +28,18 @@ function start(idleMs?: number): Bundler {
 }
 
 const hello = () => worktrees.write({ 'index.js': 'export default { fetch: () => new Response("hello") }' });
-const out = () => join(worktrees.write({}), 'bundle');
+const newOut = () => join(worktrees.write({}), 'bundle');
 /** Creates an empty file. @returns its path */
 function openFile(path: string): string {
   writeFileSync(path, '');
   return path;
 }
 
-const bundle = (bundler: Bundler, worktree: string, timeoutMs = 60_000) => {
+const bundle = (bundler: Bundler, worktree: string, { timeoutMs = 60_000, out = newOut() } = {}) => {
   const options = {
     worktree,
     settings: NO_SETTINGS,
-    out: out(),
+    out,
     environment: null,
     assetsMb: 500,
     before: null,
@@ -291,9 +291,52 @@ test('a process that ended while idle is replaced, even before the host has noti
   assert.deepEqual((await bundle(bundler, hello())).bundle.exports, ['default']);
 });
 
+/** Kills the esbuild process below the bundler's only process. */
+function killEsbuild(bundler: Bundler): boolean {
+  const running = descendants(bundler.pids[0]!).find(({ command }) => command[0]!.endsWith('/esbuild'));
+  if (running !== undefined) process.kill(running.pid, 'SIGKILL');
+  return running !== undefined;
+}
+
+test('a process whose esbuild ended while idle is replaced', async () => {
+  const bundler = start();
+  await bundle(bundler, hello());
+  const { pids } = bundler;
+  assert.ok(killEsbuild(bundler));
+  assert.deepEqual((await bundle(bundler, hello())).bundle.exports, ['default']);
+  assert.notDeepEqual(bundler.pids, pids);
+});
+
+test('a project that ends esbuild is told why, and its process serves no other project', async () => {
+  const bundler = start();
+  const ended = bundle(bundler, worktrees.write({ 'index.js': '['.repeat(3_000_000) }));
+  // Without this, esbuild would end by itself, after it had filled 1 GB.
+  await eventually(() => bundler.pids.length > 0 && killEsbuild(bundler), 'esbuild has started');
+  await assert.rejects(ended, /^BuildFailure: esbuild ended .* 2 GiB of memory/);
+  assert.deepEqual(bundler.pids, []);
+  await bundle(bundler, hello());
+});
+
+test('a process that ends in mid-work is replaced by one that begins with an empty folder', async () => {
+  const bundler = start();
+  await plan(bundler, hello());
+  const [pid] = bundler.pids;
+  const files = Object.fromEntries(Array.from({ length: 1_000 }, (_, i) => [`public/${i}.html`, 'x']));
+  const site = worktrees.write({ 'public/index.html': '', ...files });
+  const target = newOut();
+  const bundled = bundle(bundler, site, { out: target });
+  await eventually(() => existsSync(join(target, 'assets')), 'it copies');
+  process.kill(pid!, 'SIGKILL');
+  assert.notEqual((await bundled).bundle.assets, null);
+  assert.equal(readdirSync(join(target, 'assets')).length, 1_001);
+});
+
 test('a request that times out fails, and its process is killed', async () => {
   const bundler = start();
-  await assert.rejects(bundle(bundler, hello(), 1), /^BuildFailure: bundling took longer than 0\.001 s/);
+  await assert.rejects(
+    bundle(bundler, hello(), { timeoutMs: 1 }),
+    /^BuildFailure: bundling took longer than 0\.001 s/,
+  );
   await eventually(() => bundler.pids.length === 0, 'it has ended');
 });
 
