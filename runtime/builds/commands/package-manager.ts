@@ -35,6 +35,8 @@ const PROGRAMS = { pnpm: ['pnpm', 'pnpx'], yarn: ['yarn'], bun: ['bun', 'bunx'] 
 const YARN_CLASSIC = '1.22.22';
 const YARN_MODERN = '4.18.1';
 const BUN = '1.4.5';
+/** Maximum characters of a range of versions: parsing one takes time that grows with its length. */
+const RANGE_LENGTH = 256;
 /**
  * Fetches the program `$1` of the package `$0`, and runs it with the other arguments. npm starts outside the project: there
  * it would refuse another package manager, or another Node, in `devEngines`. It still reads the project's registry. The
@@ -155,9 +157,13 @@ function fetchedCommands(
 /**
  * Returns the version that reads the lock file; without a lock file, the usual version.
  * @param range returned when it lacks that version: npm then chooses the newest version in it
- * @throws {BuildFailure} when the range is not one, and when no version is known for the lock file and there is no range
+ * @throws {BuildFailure} when the range is too long or not one, and when no version is known for the lock file and there is no range
  */
 function neededVersion(name: Exclude<Name, 'npm'>, lockFileHead: string, range: string | null): string {
+  if (range !== null && range.length > RANGE_LENGTH)
+    throw new BuildFailure(
+      `package.json: the version of ${name} in "engines" or "devEngines" has ${range.length} characters; at most ${RANGE_LENGTH} are allowed`,
+    );
   const format = /^lockfileVersion: '?(\d+)/m.exec(lockFileHead)?.[1] ?? '9';
   const yarn = lockFileHead.includes('__metadata:') ? YARN_MODERN : YARN_CLASSIC;
   const version = { bun: BUN, yarn, pnpm: PNPM_BY_FORMAT[format] }[name];

@@ -113,6 +113,18 @@ test('engines.pnpm chooses the version of pnpm when it excludes the one that rea
   assert.equal(choose(yarn).version, '1.22.22');
 });
 
+test('a range too long for a version range is refused', () => {
+  const pnpm = '1 || '.repeat(40_000);
+  for (const manifest of [
+    { engines: { pnpm } },
+    { devEngines: { packageManager: { name: 'pnpm', version: pnpm } } },
+  ])
+    assert.throws(
+      () => choose({ 'package.json': JSON.stringify(manifest), 'pnpm-lock.yaml': '' }),
+      /"engines" or "devEngines" has 200000 characters; at most 256 are allowed$/,
+    );
+});
+
 test('beside another lock file, one of npm that lacks packages of package.json is not used', () => {
   const manifest = (dependency: string) =>
     JSON.stringify({ dependencies: { react: '19' }, devDependencies: { [dependency]: '1' } });
