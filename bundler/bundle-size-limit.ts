@@ -1,6 +1,6 @@
 // Limits the size of a release's description (`RELEASE_FILE`), because the host reads the whole file into memory.
 import { BuildFailure } from './failure.ts';
-import { BUNDLE_BYTES, BUNDLE_VALUES } from './limits.ts';
+import { BUNDLE_BYTES, BUNDLE_DEPTH, BUNDLE_VALUES } from './limits.ts';
 import type { Bundle } from './release.ts';
 
 /** Maximum bindings of each kind, except the kinds below. Also the maximum of class migrations and of required secrets. */
@@ -53,7 +53,8 @@ export function requireBundleSize(bundle: Bundle): void {
       throw new BuildFailure(
         `the addresses of the send_email binding ${bound.binding} have more than ${MAIL_BINDING_LENGTH} characters in all; name fewer`,
       );
-  const values = countValues(bundle);
+  const { values, depth } = measureValues(bundle);
+  refuseDepth(depth);
   if (values > BUNDLE_VALUES)
     throw new BuildFailure(
       `the project's modules, migrations, variables, rules and exports have ${values} names and values in all; at most ${BUNDLE_VALUES} are allowed`,
@@ -65,16 +66,30 @@ export function requireBundleSize(bundle: Bundle): void {
     );
 }
 
-/** Counts values and property names, at any depth. */
-function countValues(root: unknown): number {
-  let count = 0;
-  for (const waiting: unknown[] = [root]; waiting.length > 0; ) {
-    const value = waiting.pop();
-    count++;
-    if (typeof value !== 'object' || value === null) continue;
-    const inside = Object.values(value);
-    if (!Array.isArray(value)) count += inside.length;
-    for (const each of inside) waiting.push(each);
+/** Checks how deep the values of a configuration are nested. @throws {BuildFailure} naming the limit */
+export function requireDepth(config: unknown): void {
+  refuseDepth(measureValues(config).depth);
+}
+
+function refuseDepth(depth: number): void {
+  if (depth > BUNDLE_DEPTH)
+    throw new BuildFailure(
+      `a variable or another value is nested ${depth} levels deep; at most ${BUNDLE_DEPTH} are allowed`,
+    );
+}
+
+/** Counts values and property names, at any depth, and the levels of nested values. */
+function measureValues(root: unknown): { values: number; depth: number } {
+  let values = 0;
+  let depth = 0;
+  for (let level = [root]; level.length > 0; depth++) {
+    values += level.length;
+    level = level.flatMap((value) => {
+      if (typeof value !== 'object' || value === null) return [];
+      const inside: unknown[] = Object.values(value);
+      if (!Array.isArray(value)) values += inside.length;
+      return inside;
+    });
   }
-  return count;
+  return { values, depth };
 }

@@ -16,3 +16,5 @@ export const RULES_BYTES = 2 ** 20;
 export const BUNDLE_BYTES = 2 * 2 ** 20;
 /** Maximum property names and values in a release's description. Parsing as many takes 10 ms. */
 export const BUNDLE_VALUES = 25_000;
+/** Maximum levels of nested values in a configuration or a release's description: code that reads them is recursive. */
+export const BUNDLE_DEPTH = 100;

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, extname, join, resolve } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
+import { requireDepth } from '../bundle-size-limit.ts';
 import { BuildFailure } from '../failure.ts';
 import { CONFIG_BYTES } from '../limits.ts';
 import { show } from '../project/path-containment.ts';
@@ -190,7 +191,9 @@ export async function readWranglerConfig(
     readProjectFile(root, from, CONFIG_BYTES);
     return captureWarnings(() => {
       try {
-        return wrangler.unstable_readConfig(...call) as unknown as Record<string, unknown>;
+        const config = wrangler.unstable_readConfig(...call) as unknown as Record<string, unknown>;
+        requireDepth(config);
+        return config;
       } catch (error) {
         throw new BuildFailure(explain(error as WranglerError, show(root, from)));
       }

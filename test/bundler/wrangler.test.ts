@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, test } from 'node:test';
 import { pipelineBindings } from '../../bundler/bindings/pipelines.ts';
+import { requireBundleSize } from '../../bundler/bundle-size-limit.ts';
 import { nestedKeys, topLevelKeys } from '../../bundler/configuration/wrangler-keys.ts';
 import { bindingsOf } from '../../bundler/upload/bindings.ts';
 import { readMetadata } from '../../bundler/upload/metadata.ts';
@@ -664,6 +665,14 @@ test('the top level is deployed unless an environment is named', async () => {
 test('a configuration of very many small values is refused, because the host reads release descriptions whole', async () => {
   const vars = { MANY: Array.from({ length: 25_000 }, () => []) };
   await refuses({ vars }, /have \d+ names and values in all; at most 25000 are allowed$/);
+});
+
+test('a configuration of deeply nested values is refused', async () => {
+  const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth));
+  await refuses({ vars: { DEEP: nested(4_000) } }, /nested 4002 levels deep; at most 100 are allowed$/);
+  const { bundle } = await worktrees.bundle(wranglerProject({ vars: { DEEP: nested(98) } }));
+  const uploaded = { ...bundle, vars: { DEEP: nested(4_000) } };
+  assert.throws(() => requireBundleSize(uploaded), /nested 4002 levels deep; at most 100 are allowed$/);
 });
 
 test("an upload of Wrangler gets a push's warnings about environments and streaming tail consumers", async () => {

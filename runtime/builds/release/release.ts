@@ -16,7 +16,7 @@ import { publish } from '../../disk/publish.ts';
 import { resolveNames, type StorageNames } from '../../storage/names.ts';
 import { BUNDLE_FILE } from '../../uploads/version-files.ts';
 
-/** Maximum bytes of a release's description: a bundle's, plus storage names and indentation. */
+/** Maximum bytes of a release's description: a bundle's, plus storage names, and the indentation of older releases. */
 const RELEASE_BYTES = 4 * BUNDLE_BYTES;
 
 /**
@@ -24,7 +24,7 @@ const RELEASE_BYTES = 4 * BUNDLE_BYTES;
  * @param bundled the files in its folders must already be synced to the disk
  */
 export async function placeRelease(release: Release, bundled: string, directory: string): Promise<void> {
-  await writeFile(join(bundled, RELEASE_FILE), JSON.stringify(release, null, 2));
+  await writeFile(join(bundled, RELEASE_FILE), JSON.stringify(release));
   await publish(bundled, directory);
 }
 
