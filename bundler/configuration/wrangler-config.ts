@@ -1,7 +1,8 @@
 // Reads wrangler.toml, .json or .jsonc with wrangler's own function, and warns about the keys that have no effect in Cellar.
 
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { dirname, extname, join, resolve } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import { requireDepth } from '../bundle-size-limit.ts';
@@ -180,7 +181,7 @@ export interface ReadConfig {
  * @throws {BuildFailure} with wrangler's diagnostics
  */
 export async function readWranglerConfig(
-  { root, folder }: Place,
+  { root }: Place,
   path: string | null,
   written: string | null,
   environment: string | null,
@@ -201,10 +202,10 @@ export async function readWranglerConfig(
   };
   const named = environment === null ? {} : { env: environment };
   const own = path === null ? null : read(path, { config: path, ...named });
-  // wrangler must find the build's configuration itself: only then does it accept some keys of older build tools.
-  const redirected = { script: join(folder, 'any') };
   const { value, warnings } =
-    written === null ? own! : read(written, redirected, { useRedirectIfAvailable: true });
+    written === null
+      ? own!
+      : withRedirect(written, (script) => read(written, { script }, { useRedirectIfAvailable: true }));
   const from = written ?? path!;
   const file = show(root, from);
   const unknown = warnings.map(unknownKeysIn).filter((each) => each !== null);
@@ -223,6 +224,23 @@ export async function readWranglerConfig(
     own: written === null ? null : ((own?.value ?? null) as WranglerConfig | null),
     notes: notes.map((line) => `${file}: ${line}`),
   };
+}
+
+/**
+ * Calls `read` with a path from which wrangler finds `written` as the configuration of a build: only then does it accept
+ * some keys of older build tools. In the project itself wrangler would also find a configuration in a folder above it, which
+ * may be outside the project, and refuse both.
+ */
+function withRedirect<T>(written: string, read: (script: string) => T): T {
+  const directory = mkdtempSync(join(tmpdir(), 'cellar-redirect-'));
+  try {
+    mkdirSync(join(directory, '.wrangler/deploy'), { recursive: true });
+    writeFileSync(join(directory, 'wrangler.json'), '{}');
+    writeFileSync(join(directory, '.wrangler/deploy/config.json'), JSON.stringify({ configPath: written }));
+    return read(join(directory, 'any'));
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
 }
 
 /**

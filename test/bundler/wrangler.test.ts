@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { pipelineBindings } from '../../bundler/bindings/pipelines.ts';
 import { requireBundleSize } from '../../bundler/bundle-size-limit.ts';
@@ -599,7 +600,11 @@ test('the arguments of the deploy script apply to the configuration that a build
   assert.equal((await worktrees.bundle(trial)).bundle.vars.A, 'a');
 });
 
-test('the configuration that a build tool wrote works without another one beside it', async () => {
+test('the configuration that a build tool wrote works without another one beside it', async (t) => {
+  // Cellar's own folder, in which its data is by default, has such a file too.
+  const above = join(worktrees.root, 'wrangler.toml');
+  writeFileSync(above, 'name = "above"');
+  t.after(() => rmSync(above));
   const { bundle, read } = await worktrees.bundle({
     '.wrangler/deploy/config.json': '{"configPath": "../../.output/server/wrangler.json"}',
     '.output/server/wrangler.json': JSON.stringify({
