@@ -1,13 +1,20 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { Release } from '../../../bundler/release.ts';
 import { closeBundler } from '../../../runtime/builds/release/build.ts';
 import { type BuildInput, NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
-import { buildCommit, commit, exampleApp, type Files, makeDirectory } from '../../support/builds/projects.ts';
+import {
+  buildCommit,
+  commit,
+  exampleApp,
+  type Files,
+  makeDirectory,
+  writeFiles,
+} from '../../support/builds/projects.ts';
 import { eventually } from '../../support/processes.ts';
 
 const directory = makeDirectory();
@@ -62,6 +69,37 @@ test('a one-file Worker becomes a release', async () => {
     ['checkout done', 'install skipped', 'build skipped', 'bundle done', 'release done'],
   );
   assert.ok(lines.includes(`▸ checkout: ${input.sha.slice(0, 12)}`));
+});
+
+test('files in the folders above a project do not change its build', async (t) => {
+  // Cellar's own folder, in which its data is by default, has such files too.
+  const above = {
+    'tsconfig.json':
+      '{"compilerOptions": {"verbatimModuleSyntax": true, "jsx": "react", "jsxFactory": "above"}}',
+    'package.json': '{"sideEffects": false}',
+    'node_modules/above/package.json': '{"main": "index.js"}',
+    'node_modules/above/index.js': '',
+  };
+  writeFiles(directory.path, above);
+  t.after(() => {
+    for (const name of ['tsconfig.json', 'package.json', 'node_modules'])
+      rmSync(join(directory.path, name), { recursive: true });
+  });
+  const project = {
+    'wrangler.json': '{"main": "index.tsx", "compatibility_date": "2026-10-01"}',
+    'types.ts': 'export interface Env { A: string }',
+    'effect.ts': 'globalThis.effect = true;',
+    'index.tsx': `import { Env } from './types';
+import './effect';
+const React = { createElement: String };
+export default { fetch(_request: Request, env: Env) { return new Response(<a />) } };`,
+  };
+  const { input, result } = await build(project);
+  await result;
+  const code = readFileSync(join(input.releaseDirectory, 'modules/index.js'), 'utf8');
+  assert.match(code, /React\.createElement/);
+  assert.match(code, /effect = true/);
+  await assertFails({ ...project, 'effect.ts': 'import "above";' }, /effect\.ts:1:8: Could not resolve "above"/);
 });
 
 test('a Worker with packages and a database is installed and bundled with its migrations', async () => {
