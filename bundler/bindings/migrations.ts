@@ -1,15 +1,19 @@
 // The SQL migrations of a D1 database, in the order in which wrangler applies them.
-import { globSync, mkdirSync, writeFileSync } from 'node:fs';
-import { dirname, join, posix } from 'node:path';
+import { type Dirent, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { dirname, join, matchesGlob, posix } from 'node:path';
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
-import { MIGRATION_BYTES } from '../limits.ts';
+import { MAX_ENTRIES, MIGRATION_BYTES } from '../limits.ts';
 import { insidePath, isThere, pathWithin, show } from '../project/path-containment.ts';
 import { readProjectFile } from '../project/regular-file.ts';
 import type { DatabaseMigration } from '../release.ts';
 
 /** The table in which Wrangler records migrations when a project names no other. */
 const USUAL_TABLE = 'd1_migrations';
+/** Maximum characters of a pattern. */
+const PATTERN_LENGTH = 256;
+/** Maximum commas of a pattern: each can double the number of patterns that its braces stand for. */
+const PATTERN_COMMAS = 8;
 
 /**
  * Copies a database's migrations into `<out>/<target>`.
@@ -17,7 +21,8 @@ const USUAL_TABLE = 'd1_migrations';
  * @param base directory of the configuration
  * @param notes lines for the deploy's log. A missing `migrations_dir` only adds a warning, because Wrangler also deploys
  * then
- * @throws {BuildFailure} when a file lies outside the project or is too large, and for a pattern outside `migrations_dir`
+ * @throws {BuildFailure} when a file lies outside the project or is too large, and for a pattern that is outside
+ * `migrations_dir` or costs too much
  */
 export function copyMigrations(
   root: string,
@@ -35,15 +40,17 @@ export function copyMigrations(
       notes.push(`warning: ${what}: there is no ${show(root, from)}, so no migration is applied`);
     return [];
   }
-  const pattern = posix.normalize(database.migrations_pattern ?? `${directory}*.sql`);
-  if (!pattern.startsWith(directory)) {
+  const above = directory === './' ? '' : directory;
+  const pattern = posix.normalize(database.migrations_pattern ?? `${above}*.sql`);
+  const setting = `d1_databases.migrations_pattern of ${database.binding}`;
+  if (!pattern.startsWith(above)) throw new BuildFailure(`${setting} must start with ${directory}`);
+  const glob = pattern.slice(above.length);
+  if (glob.length > PATTERN_LENGTH || glob.split(',').length - 1 > PATTERN_COMMAS || glob.includes('..'))
     throw new BuildFailure(
-      `d1_databases.migrations_pattern of ${database.binding} must start with ${directory}`,
+      `${setting}: after ${directory} it may have at most ${PATTERN_LENGTH} characters, ${PATTERN_COMMAS} commas and no ".."`,
     );
-  }
-  const names = globSync(pattern.slice(directory.length), { cwd: from }).sort(compareMigrations);
+  const names = matchingFiles(root, from, glob).sort(compareMigrations);
   return names.map((name) => {
-    if (name.split('/').includes('..')) throw new BuildFailure(`${what}: ${name} is outside that folder`);
     const source = insidePath(root, from, name, what);
     const path = `${target}/${name}`;
     mkdirSync(dirname(join(out, path)), { recursive: true });
@@ -57,6 +64,36 @@ export function migrationsTable({
   migrations_table: table = USUAL_TABLE,
 }: WranglerConfig['d1_databases'][number]): { migrationsTable?: string } {
   return table === USUAL_TABLE || table === '' ? {} : { migrationsTable: table };
+}
+
+/**
+ * Returns the paths below `from` that match `glob`. It matches names, because a glob that reads the disk follows links out of
+ * the project.
+ * @throws {BuildFailure} for too many files and folders
+ */
+function matchingFiles(root: string, from: string, glob: string): string[] {
+  const depth = glob.includes('**') ? Number.POSITIVE_INFINITY : glob.split('/').length;
+  const found: string[] = [];
+  const folders = [''];
+  let entries = 0;
+  for (const folder of folders)
+    for (const entry of entriesOf(root, join(from, folder))) {
+      if (++entries > MAX_ENTRIES)
+        throw new BuildFailure(`${show(root, from)} has more than ${MAX_ENTRIES} files and folders`);
+      const name = posix.join(folder, entry.name);
+      if (!entry.isDirectory()) {
+        if (matchesGlob(name, glob)) found.push(name);
+      } else if (name.split('/').length < depth) folders.push(name);
+    }
+  return found;
+}
+
+function entriesOf(root: string, folder: string): Dirent[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch (error) {
+    throw new BuildFailure(`${show(root, folder)} cannot be read: ${(error as NodeJS.ErrnoException).code}`);
+  }
 }
 
 /** Compares each part of two paths by its leading number, then by name: `2_b.sql` comes before `10_a.sql`. */

@@ -205,18 +205,46 @@ test('every supported key reaches the bundle', async () => {
 });
 
 test('migrations of a database must be inside their folder', async () => {
-  const database = { binding: 'DB', migrations_dir: 'a/b/sql', migrations_pattern: 'a/b/sql/{..,x}/*.sql' };
-  const files = { 'a/b/out.sql': '1', 'a/b/sql/x/in.sql': '2' };
-  await assert.rejects(
-    worktrees.bundle(wranglerProject({ d1_databases: [database] }, files)),
-    /^BuildFailure: d1_databases\.migrations_dir of DB: \.\.\/out\.sql is outside that folder/,
-  );
-  const nested = { ...database, migrations_pattern: 'a/b/sql/*/*.sql' };
-  const { bundle } = await worktrees.bundle(wranglerProject({ d1_databases: [nested] }, files));
-  assert.deepEqual(
-    bundle.databases[0]!.migrations.map(({ name }) => name),
-    ['x/in.sql'],
-  );
+  const database = { binding: 'DB', migrations_dir: 'a/b/sql' };
+  const files = { 'a/b/out.sql': '1', 'a/b/sql/x/in.sql': '2', 'a/b/sql/top.sql': '3' };
+  const refusal = /^BuildFailure: d1_databases\.migrations_pattern of DB: after a\/b\/sql\/ it may have .* no "\.\."$/;
+  for (const pattern of ['{..,x}/*.sql', '{..,q}/{..,q}/{..,q}/{..,q}/etc/p*', '{1..9}.sql'].concat(
+    '{a,b}'.repeat(20),
+    'a'.repeat(300),
+  )) {
+    const escaping = { ...database, migrations_pattern: `a/b/sql/${pattern}` };
+    await assert.rejects(
+      worktrees.bundle(wranglerProject({ d1_databases: [escaping] }, files)),
+      (error) => refusal.test(String(error)),
+      pattern,
+    );
+  }
+  const namesOf = async (found: object) => {
+    const { bundle } = await worktrees.bundle(
+      wranglerProject({ d1_databases: [{ binding: 'DB', ...found }] }, files),
+    );
+    return bundle.databases[0]!.migrations.map(({ name }) => name);
+  };
+  const matched = (glob: string) => namesOf({ ...database, migrations_pattern: `./a/b/sql/${glob}` });
+  assert.deepEqual(await matched('*/*.sql'), ['x/in.sql']);
+  assert.deepEqual(await matched('{x,y}/*.sql'), ['x/in.sql']);
+  assert.deepEqual(await matched('**/*.sql'), ['top.sql', 'x/in.sql']);
+  assert.deepEqual(await namesOf({ migrations_dir: 'a/b/.' }), ['out.sql']);
+});
+
+test('migrations may lie in the folder of the configuration', async () => {
+  const files = { '1_a.sql': '1', 'x/2_b.sql': '2' };
+  for (const [database, names] of [
+    [{ migrations_dir: '.' }, ['1_a.sql']],
+    [{ migrations_dir: './', migrations_pattern: './x/*.sql' }, ['x/2_b.sql']],
+  ] as const) {
+    const settings = { d1_databases: [{ binding: 'DB', ...database }] };
+    const { bundle } = await worktrees.bundle(wranglerProject(settings, files));
+    assert.deepEqual(
+      bundle.databases[0]!.migrations.map(({ name }) => name),
+      names,
+    );
+  }
 });
 
 test('an entry may lack its extension, assets may be in a package, and a migrations folder may be missing', async () => {
