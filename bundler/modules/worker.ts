@@ -1,6 +1,6 @@
 // Bundles a Worker's sources into modules that workerd loads.
 import { readFileSync, writeFileSync } from 'node:fs';
-import { basename, extname, join } from 'node:path';
+import { basename, dirname, extname, join } from 'node:path';
 import { type BuildOptions, build, type Message, type Metafile, type Plugin } from 'esbuild';
 import { refusePython } from '../configuration/preflight.ts';
 import { BuildFailure } from '../failure.ts';
@@ -44,6 +44,8 @@ const NODE_ENV = '"production"';
 const MAX_ERRORS = 20;
 /** Matches an error without a location that esbuild reports in addition to the error of the failed import. */
 const UNREADABLE = /^Cannot read directory /;
+/** Matches esbuild's message about an import of a pattern that found nothing. Captures the pattern up to its first star. */
+const EMPTY_GLOB = /^(?:Could not resolve|The glob pattern) (?:import|require)\("([^"*]*)/;
 /** A part of esbuild's advice about an unresolved import. */
 const EXTERNAL = ' as external to exclude it ';
 /** Matches an import of another module of the bundle, or of a module that workerd has. */
@@ -108,14 +110,15 @@ export async function bundleWorker(
         packagesAbove(root, polyfills),
         moduleFiles(root, source.rules, join(out, MODULES), MODULES, files, nodeEnabled, polyfills),
       ],
-    }).catch((error: { errors?: Message[] }) => {
-      if (!error.errors) throw error;
-      // Leaves out esbuild's "Cannot read directory". It would reveal whether a path outside the project is a folder.
-      const errors = error.errors.filter(({ location, text }) => location || !UNREADABLE.test(text));
-      const shown = errors.slice(0, MAX_ERRORS).map((message) => explain(root, message));
-      const rest = errors.length - shown.length;
-      throw new BuildFailure([...shown, ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'));
-    });
+    }).then(
+      (built) => {
+        if (built.warnings.some((message) => isGlobOutside(root, message))) throw failure(root, built);
+        return built;
+      },
+      (error: { errors?: Message[]; warnings: Message[] }) => {
+        throw error.errors ? failure(root, { ...error, errors: error.errors }) : error;
+      },
+    );
   let result = await bundle({ entryPoints: [main] }, []);
   let exports = entryExports(result.metafile);
   if (exports.length === 0 && isServiceWorker(readFileSync(join(out, MODULES, name), 'utf8'))) {
@@ -183,9 +186,39 @@ function entryExports(metafile: Metafile): string[] {
   return Object.values(metafile.outputs).find((output) => output.entryPoint !== undefined)?.exports ?? [];
 }
 
+/** Returns the error for a failed build. An import of a pattern outside the project fails in one way, whatever it finds there. */
+function failure(
+  root: string,
+  { errors, warnings }: { errors: Message[]; warnings: Message[] },
+): BuildFailure {
+  const failed = [
+    // Leaves out esbuild's "Cannot read directory". It would reveal whether a path outside the project is a folder.
+    ...errors.filter(({ location, text }) => location || !UNREADABLE.test(text)),
+    ...warnings.filter((message) => isGlobOutside(root, message)),
+  ].sort(byLocation);
+  const lines = [...new Set(failed.map((message) => explain(root, message)))];
+  const rest = lines.length - MAX_ERRORS;
+  return new BuildFailure(
+    [...lines.slice(0, MAX_ERRORS), ...(rest > 0 ? [`… and ${rest} more errors`] : [])].join('\n'),
+  );
+}
+
+function byLocation({ location: a }: Message, { location: b }: Message): number {
+  if (a === null || b === null) return Number(a !== null) - Number(b !== null);
+  if (a.file !== b.file) return a.file < b.file ? -1 : 1;
+  return a.line - b.line || a.column - b.column;
+}
+
+/** Whether esbuild found no file for an import of a pattern, and the pattern's folder is outside the project. */
+function isGlobOutside(root: string, { text, location }: Message): boolean {
+  const start = EMPTY_GLOB.exec(text)?.[1];
+  if (start === undefined || location === null) return false;
+  return !isInside(root, join(root, dirname(location.file), start.slice(0, start.lastIndexOf('/'))));
+}
+
 /** Returns `file:line:column: text` and the source line. For a file outside the project, says only that it lies outside. */
 function explain(root: string, message: Message): string {
-  const { location, text, notes } = asMissing(message);
+  const { location, text, notes } = asMissing(root, message);
   const more = notes.map((note) => advice(text, note.text)).join('');
   if (!location) return text + more;
   const path = join(root, location.file);
@@ -195,10 +228,10 @@ function explain(root: string, message: Message): string {
   return `${where}: ${text}${line === '' ? '' : `\n  ${line}`}${more}`;
 }
 
-/** Reports an import from outside the project like a missing file, to hide what exists there. */
-function asMissing(message: Message): Message {
+/** Reports an import from outside the project, also of a pattern, like a missing file, to hide what exists there. */
+function asMissing(root: string, message: Message): Message {
   const { location, text, notes } = message;
-  if (location === null || !text.endsWith(OUTSIDE)) return message;
+  if (location === null || !(text.endsWith(OUTSIDE) || isGlobOutside(root, message))) return message;
   const { lineText, column, length } = location;
   const imported = Buffer.from(lineText).subarray(column + 1, column + length - 1);
   return {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { linkSync, mkdirSync, readFileSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { after, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { bundleProject } from '../../bundler/bundle.ts';
@@ -424,6 +424,30 @@ test('an import does not reveal whether a file outside the project exists', asyn
     const missing = (await told(make('/etc/no-such-file'))).replaceAll('no-such-file', 'passwd');
     assert.equal(await told(make('/etc/passwd')), missing);
     assert.match(missing, /Could not resolve/);
+  }
+});
+
+test('an import of a pattern does not reveal which files exist outside the project', async () => {
+  const outside = basename(
+    worktrees.write({ 'one/a.js': '', 'two/a.js': '', 'two/b.js': '', 'txt/a.txt': '' }),
+  );
+  const entry = (expression: string) => ({
+    'index.js': `export const load = (x) => ${expression}.catch(() => 0); export default { fetch() {} }; import "./later.js";`,
+  });
+  const told = (files: Files) => worktrees.bundle(files).then(() => 'bundled', String);
+  for (const make of [
+    (name: string) => entry(`import(\`../${outside}/${name}/\${x}.js\`)`),
+    (name: string) => entry(`import('../${outside}/${name}/' + x + '.js')`),
+    (name: string) => entry(`import(\`./link/${name}/\${x}.js\`)`),
+  ]) {
+    const link = { link: join(worktrees.root, outside) };
+    const [none, ...others] = await Promise.all(
+      ['nil', 'one', 'two', 'txt'].map(async (name) =>
+        (await told({ ...make(name), link })).replaceAll(name, 'nil'),
+      ),
+    );
+    for (const other of others) assert.equal(other, none);
+    assert.match(none!, /index\.js:1:\d+: Could not resolve .*\n.*\n.*Could not resolve ".\/later.js"/);
   }
 });
 

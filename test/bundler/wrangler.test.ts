@@ -207,7 +207,8 @@ test('every supported key reaches the bundle', async () => {
 test('migrations of a database must be inside their folder', async () => {
   const database = { binding: 'DB', migrations_dir: 'a/b/sql' };
   const files = { 'a/b/out.sql': '1', 'a/b/sql/x/in.sql': '2', 'a/b/sql/top.sql': '3' };
-  const refusal = /^BuildFailure: d1_databases\.migrations_pattern of DB: after a\/b\/sql\/ it may have .* no "\.\."$/;
+  const refusal =
+    /^BuildFailure: d1_databases\.migrations_pattern of DB: after a\/b\/sql\/ it may have .* no "\.\."$/;
   for (const pattern of ['{..,x}/*.sql', '{..,q}/{..,q}/{..,q}/{..,q}/etc/p*', '{1..9}.sql'].concat(
     '{a,b}'.repeat(20),
     'a'.repeat(300),
