@@ -303,10 +303,10 @@ function judge(
     const shown = placeOfAny(place);
     const found = unknown.filter((each) => each.place !== null && placeOfAny(each.place) === shown);
     const missed = [...given].filter(
-      (key) => !(key in treatments) && !found.some(({ keys }) => keys.includes(key)),
+      (key) => !Object.hasOwn(treatments, key) && !found.some(({ keys }) => keys.includes(key)),
     );
     if (missed.length > 0) unknown.push({ place: shown, keys: missed });
-    for (const key of given) if (key in treatments) consider(`${shown}.${key}`, treatments[key]);
+    for (const key of given) if (Object.hasOwn(treatments, key)) consider(`${shown}.${key}`, treatments[key]);
   }
   return { unavailable, ignored };
 }

@@ -57,7 +57,7 @@ export function deployFolder(scripts: Record<string, string>): DeployFolder | nu
 /** Returns the folder or package that a deploy command names, if any; `null`: the command does not deploy. */
 function askedFor(words: string[]): { named: string | null } | null {
   const [program = '', ...rest] = words;
-  const flags = FLAGS[program];
+  const flags = Object.hasOwn(FLAGS, program) ? FLAGS[program] : undefined;
   if (flags === undefined) return null;
   let named: string | null = null;
   const given: string[] = [];

@@ -132,9 +132,9 @@ function buildsByName(scripts: Scripts, { text, script }: Step): boolean {
  */
 function expand(scripts: Scripts, name: string, depth: number, more: string[] = []): Step[] {
   return [`pre${name}`, name, `post${name}`].flatMap((each) =>
-    scripts[each] === undefined
-      ? []
-      : inTurn(scripts, withMore(shellSteps(scripts[each]), each === name ? more : []), depth, '.'),
+    Object.hasOwn(scripts, each)
+      ? inTurn(scripts, withMore(shellSteps(scripts[each]!), each === name ? more : []), depth, '.')
+      : [],
   );
 }
 
@@ -253,7 +253,7 @@ function scriptsRun(
   const none = { names: [], more: [], program: words };
   if (RUNNERS.includes(manager)) {
     const names = rest.filter((word) => !word.startsWith('-'));
-    return names.every((name) => name in scripts) ? { ...none, names } : none;
+    return names.every((name) => Object.hasOwn(scripts, name)) ? { ...none, names } : none;
   }
   const isNode = manager === 'node' && rest[0] === '--run';
   if ((!isManager(manager) && !isNode) || rest.some((word) => ELSEWHERE.test(word))) return none;
@@ -263,7 +263,8 @@ function scriptsRun(
   const isShort = manager === 'npm' ? ['test', 'start'].includes(name) : !OWN.includes(name);
   if (!runs && !isShort) return none;
   if (manager === 'bun' && !runs && ['build', 'test'].includes(name)) return none;
-  if (name in scripts) return { ...none, names: [name], more: more.filter((word) => word !== '--') };
+  if (Object.hasOwn(scripts, name))
+    return { ...none, names: [name], more: more.filter((word) => word !== '--') };
   return manager === 'npm' ? none : { ...none, program: [name, ...more] };
 }
 

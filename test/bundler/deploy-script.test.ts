@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { deployFolder } from '../../bundler/deploy-script/deploy-folder.ts';
 import { deployScript } from '../../bundler/deploy-script/deploy-script.ts';
 
 type Scripts = Record<string, string>;
@@ -334,6 +335,16 @@ test('of several calls of Wrangler the first without a configuration counts, and
 test('a script that calls itself is read once', () => {
   const scripts = { deploy: 'npm run again && wrangler deploy', again: 'npm run deploy' };
   assert.ok(deployScript(scripts));
+});
+
+test('a script may call a name that every object inherits', () => {
+  for (const call of ['npm run toString', 'run-s constructor valueOf', 'pnpm __proto__'])
+    assert.deepEqual(read({ deploy: `${call} && wrangler deploy` }), { build: call, said: {} });
+  assert.deepEqual(read({ deploy: 'npm run toString && wrangler deploy', toString: 'vite build' }), {
+    build: 'npm run toString',
+    said: {},
+  });
+  assert.equal(deployFolder({ deploy: 'toString a && constructor --filter=b' }), null);
 });
 
 test('a production deploy script takes precedence over a staging one', () => {

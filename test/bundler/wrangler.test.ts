@@ -276,6 +276,14 @@ test('an entry may lack its extension, assets may be in a package, and a migrati
   await assert.rejects(entry, /^BuildFailure: main: there is no src\/none/);
 });
 
+test('an unknown key has a warning, even one that every object inherits', async () => {
+  await warns({ constructor: { binding: 'A' } }, /unknown key "constructor"/);
+  await warns(
+    { version_metadata: { binding: 'V', valueOf: 1 } },
+    /unknown key "valueOf" in version_metadata/,
+  );
+});
+
 test('an unavailable feature deploys with a warning, and all such features are named', async () => {
   await warns(
     {
