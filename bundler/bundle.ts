@@ -74,7 +74,7 @@ export interface BundleOptions {
   /** The Wrangler environment to deploy. `null`: `readConfig` chooses. */
   environment: string | null;
   /** See `Plan.deployLine`. */
-  deployLine?: string | null;
+  deployLine: string | null;
   /** Maximum MiB of the project's assets. */
   assetsMb: number;
   /** The folders with an `index.html` before the build; `null` when the build could not write a site. */
@@ -93,12 +93,9 @@ export async function bundleProject(options: BundleOptions): Promise<Bundled> {
 }
 
 async function bundleKind(options: BundleOptions): Promise<Bundled> {
-  const { worktree, settings, out, environment, assetsMb, before } = options;
+  const { worktree, settings, out, environment, deployLine, assetsMb, before } = options;
   const { root_directory, output_directory } = settings;
-  const place = {
-    ...placeOf(realpathSync(worktree), root_directory),
-    deployLine: options.deployLine ?? null,
-  };
+  const place = { ...placeOf(realpathSync(worktree), root_directory), deployLine };
   const project = findProject(place, before, output_directory);
   if (project === null) throw nothingDeployable(place, output_directory);
   mkdirSync(out, { recursive: true });

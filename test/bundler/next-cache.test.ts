@@ -100,6 +100,7 @@ test('a link in a cache to a folder around it, or out of the project, fails by n
       settings,
       out,
       environment: null,
+      deployLine: null,
       assetsMb: 500,
       before: null,
     });

@@ -471,7 +471,7 @@ function linked(config: object, index: string, size: number): { worktree: string
 }
 
 test('links to one file cannot fill the disk: the total size of modules is limited', async () => {
-  const limit = { settings: NO_SETTINGS, environment: null, assetsMb: 1, before: null };
+  const limit = { settings: NO_SETTINGS, environment: null, deployLine: null, assetsMb: 1, before: null };
   const index = 'export default { fetch() {} };';
   const found = linked({ find_additional_modules: true }, index, 50 * 2 ** 20);
   await assert.rejects(

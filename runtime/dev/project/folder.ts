@@ -82,6 +82,7 @@ export class Folder {
         settings: { ...settings, root_directory: plan.folder || null },
         out,
         environment,
+        deployLine: plan.deployLine,
         assetsMb: ASSETS_MB,
         before: plan.pages,
       },

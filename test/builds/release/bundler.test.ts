@@ -41,6 +41,7 @@ const bundle = (bundler: Bundler, worktree: string, { timeoutMs = 60_000, out = 
     settings: NO_SETTINGS,
     out,
     environment: null,
+    deployLine: null,
     assetsMb: 500,
     before: null,
   };

@@ -34,6 +34,7 @@ export function makeWorktrees() {
         settings: { ...NO_SETTINGS, ...set },
         out,
         environment,
+        deployLine: null,
         assetsMb,
         before,
       });
