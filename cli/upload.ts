@@ -18,7 +18,8 @@ const HASH_DIGITS = 32;
 const DEADLINE_MS = 15 * 60_000;
 /** The bundler's process writes the description of the bundle into this file. */
 const BUNDLE_FILE = 'bundle.json';
-const FOLDERS = ['modules', 'migrations'];
+/** Folders of the bundle whose files are parts of the upload. */
+const FOLDERS = ['modules', 'migrations', 'next-cache'];
 
 /** Cloudflare's response envelope. */
 interface Envelope<Result> {

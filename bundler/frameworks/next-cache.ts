@@ -8,12 +8,10 @@ import { BuildFailure } from '../failure.ts';
 import { copyAssets } from '../project/assets.ts';
 import { isThere } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
-import type { Assets, Bundle, DatabaseMigration, Prefill } from '../release.ts';
+import { type Assets, type Bundle, type DatabaseMigration, PREFILL, type Prefill } from '../release.ts';
 
 /** Where OpenNext writes the cache, relative to the project's folder. */
 const CACHE = '.open-next/cache';
-/** The cache's folder in the release. */
-const PREFILL = 'next-cache';
 const BUCKET = { name: 'cf-r2-incremental-cache', binding: 'NEXT_INC_CACHE_R2_BUCKET' };
 const NAMESPACE = { name: 'cf-kv-incremental-cache', binding: 'NEXT_INC_CACHE_KV' };
 const ASSETS_NAME = 'cf-static-assets-incremental-cache';

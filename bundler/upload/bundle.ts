@@ -8,8 +8,8 @@ import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-s
 import { CONSUMER_RANGES } from '../bindings/triggers.ts';
 import { refuseSharing, WORKFLOW_NAME } from '../bindings/workflows.ts';
 import { BuildFailure } from '../failure.ts';
-import { RULES_BYTES } from '../limits.ts';
-import type { Bundle } from '../release.ts';
+import { MAX_ENTRIES, RULES_BYTES } from '../limits.ts';
+import { type Bundle, PREFILL } from '../release.ts';
 import { SITE_MANIFEST } from '../workers-site/manifest.ts';
 
 const name = z.string().min(1).max(256);
@@ -190,19 +190,28 @@ export const SentBundle = z.strictObject({
     })
     .optional(),
   requiredSecrets: z.array(name).optional(),
+  prefill: z
+    .strictObject({
+      kind: z.enum(['bucket', 'namespace']),
+      binding: name,
+      directory: z.literal(PREFILL),
+      prefix: z.string().max(1024),
+      files: z.int().min(1).max(MAX_ENTRIES),
+    })
+    .optional(),
   warnings: z.array(z.string()).optional(),
 });
 
 /**
  * Checks a bundle that was sent with files.
- * @param has whether the upload has a file of this path
- * @throws {BuildFailure} naming a missing file or class, a misplaced module, a missing manifest of Workers Sites, or
- * Workflows that share a name or a class
+ * @param sentPaths paths of the upload's files
+ * @throws {BuildFailure} naming a missing file or class, a misplaced module, a missing manifest of Workers Sites, a cache
+ * without its binding or files, or Workflows that share a name or a class
  */
-export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: string) => boolean): Bundle {
+export function checkSentBundle(sent: z.output<typeof SentBundle>, sentPaths: ReadonlySet<string>): Bundle {
   const { worker, databases, durableObjects, workflows = [], exports } = sent;
   const paths = [...(worker?.modules ?? []), ...databases.flatMap(({ migrations }) => migrations)];
-  const missing = paths.find((file) => !has(file.path));
+  const missing = paths.find((file) => !sentPaths.has(file.path));
   if (missing !== undefined)
     throw new BuildFailure(
       `the bundle names ${JSON.stringify(missing.path)}, but the upload has no part of that name`,
@@ -218,8 +227,26 @@ export function checkSentBundle(sent: z.output<typeof SentBundle>, has: (path: s
     throw new BuildFailure(
       `the binding ${unknown.binding}: the Worker does not export a class ${unknown.className}`,
     );
+  checkPrefill(sent, [...sentPaths].filter((path) => path.startsWith(`${PREFILL}/`)).length);
   // Removes fields with the value `undefined`.
   const bundle = JSON.parse(JSON.stringify(sent)) as Bundle;
   refuseSharing('the bundle', bundle.workflows ?? []);
   return bundle;
+}
+
+function checkPrefill(
+  { prefill, namespaces, buckets = [] }: z.output<typeof SentBundle>,
+  sentFiles: number,
+): void {
+  const { files = 0, kind, binding } = prefill ?? {};
+  if (sentFiles !== files)
+    throw new BuildFailure(
+      `the upload has ${sentFiles} of the files in ${PREFILL}/, and the bundle names ${files}: deploy again`,
+    );
+  const kinds = { namespace: namespaces, bucket: buckets };
+  const found = Object.entries(kinds).filter(([, all]) => all.some((each) => each.binding === binding));
+  if (prefill !== undefined && (found.length !== 1 || found[0]![0] !== kind))
+    throw new BuildFailure(
+      `the cache needs a ${kind} with the binding ${binding}, and no other binding of that name`,
+    );
 }

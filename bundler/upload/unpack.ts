@@ -9,7 +9,7 @@ import { requireBundleSize } from '../bundle-size-limit.ts';
 import { newestCompatibilityDate, supportedDate } from '../configuration/compatibility-date.ts';
 import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES, MODULE_BYTES } from '../limits.ts';
-import { type Bundle, type Module, RELEASE_FILE, type Release } from '../release.ts';
+import { type Bundle, type Module, PREFILL, RELEASE_FILE, type Release } from '../release.ts';
 import { syncTree } from '../sync.ts';
 import { SITE_NAMESPACE } from '../workers-site/manifest.ts';
 import { placeAssets } from './assets.ts';
@@ -19,6 +19,8 @@ import { type Metadata, readMetadata } from './metadata.ts';
 import { hasSite, placeSite, siteKeys } from './site.ts';
 
 const MODULES = 'modules';
+/** Folders of the files that `cellar deploy --upload` sends. */
+const SENT_FOLDERS = [MODULES, 'migrations', PREFILL];
 const METADATA = 'metadata';
 /** Maximum bytes of the metadata: a bundle's description, with the values of secrets. */
 const METADATA_BYTES = 4 * 2 ** 20;
@@ -135,12 +137,12 @@ async function unpackOurs(metadata: Metadata, parts: Parts, options: UnpackOptio
   for (const [name, part] of parts) {
     if (typeof part === 'string') throw new BuildFailure(`the part ${show(name)} is not a file`);
     const path = moduleName(name);
-    if (!/^(?:modules|migrations)\//.test(path))
-      throw new BuildFailure(`the part ${show(name)} is neither below modules/ nor below migrations/`);
+    if (!SENT_FOLDERS.includes(path.slice(0, path.indexOf('/'))))
+      throw new BuildFailure(`the part ${show(name)} is not below ${SENT_FOLDERS.join('/, ')}/`);
     await writePart(name, path, part, options.out);
     paths.add(path);
   }
-  const bundle = checkSentBundle(metadata.cellar_bundle!, (path) => paths.has(path));
+  const bundle = checkSentBundle(metadata.cellar_bundle!, paths);
   const { siteManifest } = bundle.assets ?? {};
   if (siteManifest !== undefined) siteKeys(join(options.out, siteManifest));
   const placed = placeAssets(metadata, options, bundle.worker !== null);

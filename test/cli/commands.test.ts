@@ -1,7 +1,7 @@
 // Every command against a real Cellar: its JSON output has the contract's shape, and its exit codes are as documented.
 import assert from 'node:assert/strict';
 import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { createHmac } from 'node:crypto';
+import { createHash, createHmac } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdirSync, readFileSync, rmSync, statSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -506,6 +506,30 @@ test('deploy by upload sends the files of Workers Sites', async () => {
   assert.equal(code, 0, said);
   assert.equal((await cellar.get('sited', '/a/page.html')).text, 'a page');
   assert.equal((await cellar.get('sited', '/a/page.draft')).text, 'not here');
+});
+
+test("deploy by upload fills the cache of OpenNext's Worker", async () => {
+  const folder = join(cellar.directory, 'cached');
+  mkdirSync(join(folder, '.open-next/cache/b1'), { recursive: true });
+  const config = {
+    name: 'cached',
+    main: '.open-next/worker.js',
+    compatibility_date: '2026-10-01',
+    kv_namespaces: [{ binding: 'NEXT_INC_CACHE_KV', id: 'cache' }],
+  };
+  writeFileSync(join(folder, 'wrangler.jsonc'), JSON.stringify(config));
+  const key = createHash('sha256').update('/hello').digest('hex');
+  writeFileSync(
+    join(folder, '.open-next/worker.js'),
+    `globalThis.cache = 'cf-kv-incremental-cache';
+     export default { fetch: async (request, env) =>
+       new Response(await env.NEXT_INC_CACHE_KV.get('incremental-cache/b1/${key}.cache')) };`,
+  );
+  writeFileSync(join(folder, '.open-next/cache/b1/hello.cache'), 'made ahead');
+  await json('create', ['cached']);
+  const { code, said } = await cli('deploy --upload --json', { in: folder });
+  assert.equal(code, 0, said);
+  assert.equal((await cellar.get('cached')).text, 'made ahead');
 });
 
 test('every command for an operation prints JSON that matches the contract', async () => {

@@ -110,7 +110,7 @@ test('an invalid bundle in our own format is refused like any other upload', asy
   assert.match(await said(modules({ path: '/etc/passwd' })), /worker\.modules\.0\.path/);
   assert.match(await said(modules({ path: 'modules/../../x' })), /no part of that name/);
   assert.match(await said(modules({ name: 'cellar-entry.js' })), /must lie at modules\/ and its name/);
-  assert.match(await said({}, { ...parts, 'release.json': '{}' }), /neither below modules\//);
+  assert.match(await said({}, { ...parts, 'release.json': '{}' }), /is not below modules\//);
   assert.match(await said({}, { ...parts, 'modules/../../x': '' }), /is not a module name/);
   assert.match(
     await said({ durableObjects: [{ binding: 'A', className: 'A' }] }),
@@ -122,6 +122,26 @@ test('an invalid bundle in our own format is refused like any other upload', asy
     await said({ objectsElsewhere: many }),
     /1001 bindings to Durable Objects of other apps; at most 1000 are allowed/,
   );
+  const prefill = { kind: 'bucket', binding: 'CACHE', directory: 'next-cache', prefix: 'a', files: 1 };
+  const entries = { ...parts, 'next-cache/b1/a.cache': '{}' };
+  const filled = (more: object, files: Record<string, string> = entries) =>
+    said({ buckets: [{ binding: 'CACHE', key: 'a' }], prefill: { ...prefill, ...more } }, files);
+  for (const directory of ['modules', '/etc', '../assets', 'next-cache/..'])
+    assert.match(await filled({ directory }), /prefill\.directory/);
+  for (const more of [{ binding: 'OTHER' }, { kind: 'namespace' }])
+    assert.match(await filled(more), /cache needs a (bucket|namespace) with the binding/);
+  const cache = { binding: 'CACHE', key: 'a' };
+  assert.match(
+    await said({ buckets: [cache], namespaces: [cache], prefill }, entries),
+    /cache needs a bucket with the binding CACHE, and no other/,
+  );
+  const miscounted = /upload has \d+ of the files in next-cache\/, and the bundle names \d+/;
+  assert.match(await filled({ files: 2 }), miscounted);
+  assert.match(await filled({}, parts), miscounted);
+  assert.match(await said({}, entries), miscounted);
+  assert.match(await filled({ files: 100_001 }), /prefill\.files/);
+  assert.match(await filled({}, { ...parts, 'next-cache/../release.json': '' }), /is not below modules\//);
+  assert.match(await filled({}, { ...parts, 'next-cache/../../x': '' }), /is not a module name/);
   const tailConsumers = Array.from({ length: 11 }, (_, at) => `tail-${at}`);
   assert.match(await said({ tailConsumers }), /11 tail Workers; at most 10 are allowed/);
   const site = { directory: 'assets', binding: null, notFoundHandling: 'none', runWorkerFirst: false };
