@@ -8,6 +8,7 @@ import { BuildFailure } from '../failure.ts';
 import { ALL_MODULES_BYTES, MODULE_BYTES } from '../limits.ts';
 import { isInside, show } from '../project/path-containment.ts';
 import { readProjectFile } from '../project/regular-file.ts';
+import { withoutMapsOutside } from '../project/source-maps.ts';
 import type { Module } from '../release.ts';
 import type { NodePolyfills } from './node-polyfills.ts';
 
@@ -117,10 +118,17 @@ export function moduleFiles(
           if (polyfills?.has(path)) return undefined;
           return { errors: [{ text: `${show(root, path)}${OUTSIDE}` }] };
         }
-        if (leftOut) return { contents: read(path), loader: 'js', resolveDir: dirname(path) };
+        if (leftOut) {
+          const bytes = read(path);
+          const contents = withoutMapsOutside(root, path, bytes) ?? bytes;
+          return { contents, loader: 'js', resolveDir: dirname(path) };
+        }
         const type = types.get(path) ?? typeOf(relative(root, path), all);
         if (type === 'Text') return { contents: read(path), loader: 'text' };
-        if (type !== 'CompiledWasm' && type !== 'Data') return undefined;
+        if (type !== 'CompiledWasm' && type !== 'Data') {
+          const contents = withoutMapsOutside(root, path, read(path));
+          return contents === null ? undefined : { contents, loader: 'default' };
+        }
         const name = keep(path, type === 'Data' ? 'data' : 'wasm');
         return { contents: `export { default } from ${JSON.stringify(MARK + name)};`, loader: 'js' };
       };

@@ -451,6 +451,52 @@ test('an import of a pattern does not reveal which files exist outside the proje
   }
 });
 
+test('source maps are read inside the project only', async () => {
+  const map = (name: string) =>
+    JSON.stringify({ version: 3, sources: [`${name}.ts`], names: [name], mappings: 'AAAAA' });
+  const outside = worktrees.write({ 'v.map': map('s3cret') });
+  const name = basename(outside);
+  const comments = [
+    `//# sourceMappingURL=${outside}/v.map`,
+    `//# sourceMappingURL=../../${name}/v.map`,
+    `//# sourceMappingURL=../../${name}/v.map?x`,
+    `//# sourceMappingURL=../../${name}/v.map#x`,
+    `//@ sourceMappingURL=../../${name}/v.map\ufeffx`,
+    `/*# sourceMappingURL=../../${name}/v.map*/`,
+    `/*# sourceMappingURL=a\u2028/../../../${name}/v.map */`,
+    `//# sourceMappingURL=*/../../../${name}/v.map`,
+    `//# sourceMappingURL=%2e%2e/%2E%2e/${name}/v.map`,
+    `//# sourceMappingURL=../../${encodeURIComponent(name).replace('w', '%77')}/v.map`,
+    `//# sourceMappingURL=FILE://${outside}/v.map`,
+    '//# sourceMappingURL=link.map',
+    '//# sourceMappingURL=link.map?x',
+    '//# sourceMappingURL=folder/v.map',
+    '/* sourceMappingURL= */ //# sourceMappingURL=v.map\n//# sourceMappingURL=link.map',
+  ];
+  const mapOf = async (comment: string, more: Files = {}) => {
+    const { read } = await worktrees.bundle({
+      'index.js': "import './src/part.js'; export default { fetch() {} }",
+      'src/part.js': `globalThis.part = 'kept';\n${comment}`,
+      'src/link.map': { link: join(outside, 'v.map') },
+      'src/folder': { link: outside },
+      ...more,
+    });
+    assert.match(read('modules/index.js'), /"kept"/);
+    return read('modules/index.js.map');
+  };
+  for (const comment of comments) assert.doesNotMatch(await mapOf(comment), /s3cret/, comment);
+  for (const [comment, path] of [
+    ['//# sourceMappingURL=part.js.map', 'src/part.js.map'],
+    ['//# sourceMappingURL=../maps/part.map', 'maps/part.map'],
+    [`//# sourceMappingURL=data:application/json,${encodeURIComponent(map('own'))}`, 'unused.map'],
+  ] as const)
+    assert.match(await mapOf(comment, { [path]: map('own') }), /own\.ts/, comment);
+  // The text in a string stays as it is, unless it names a file outside.
+  const quoted = "globalThis.text = '//# sourceMappingURL=' + globalThis.part;";
+  const { read } = await worktrees.bundle({ 'index.js': `${quoted} export default { fetch() {} }` });
+  assert.match(read('modules/index.js'), /# sourceMappingURL=/);
+});
+
 test('a broken file outside the project is not shown in the error', async () => {
   const secret = join(worktrees.write({ token: 's3cret' }), 'token');
   const files = { 'index.ts': 'export default {}', 'tsconfig.json': { link: secret } };
