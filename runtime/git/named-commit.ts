@@ -53,7 +53,7 @@ export async function highestTag(repository: string): Promise<NamedCommit | null
   const words = ['for-each-ref', '--sort=-version:refname', '--count=1', '--format=%(refname)'];
   const first = async (patterns: string[]) => {
     const { output } = await runGit(repository, [...order, ...words, ...patterns]);
-    return output.toString('utf8').trim();
+    return output.toString('utf8').replace('\n', '');
   };
   const versions = ['[0-9]*', '[vV][0-9]*'].map((pattern) => TAGS + pattern);
   const ref = (await first(versions)) || (await first([TAGS]));

@@ -224,7 +224,7 @@ function awaitPush(
   channel.on('data', function read(chunk: string) {
     text += chunk;
     if (!text.endsWith('\n\n')) return;
-    const [first = '', ...others] = text.trim().split('\n');
+    const [first = '', ...others] = text.slice(0, -'\n\n'.length).split('\n');
     text = '';
     if (first === PREPARED) {
       // git also names symbolic refs, such as HEAD, that lead to a changed ref.

@@ -10,10 +10,18 @@ export interface RefsContent {
 }
 
 const FORMAT = 1;
-/** Refuses line breaks: each would begin another command of git's update-ref. Git checks the other rules for names. */
-const REF = /^refs\/[^\p{Cc}\s]+$/u;
+/**
+ * Refuses line breaks: each would begin another command of git's update-ref. A stricter rule than git's would make a
+ * repository unreadable, so it allows every character beyond ASCII.
+ */
+const REF = /^refs\/[!-~\u{80}-\u{10ffff}]+$/u;
 const SHA = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
 const PACK = /^pack-[0-9a-f]{40,64}$/;
+
+/** Whether `refs.json` may have a ref of this name. */
+export function isRefName(ref: string): boolean {
+  return REF.test(ref);
+}
 
 export function refsJson({ refs, packs }: RefsContent): Buffer<ArrayBuffer> {
   return Buffer.from(JSON.stringify({ format: FORMAT, refs, packs }));
@@ -25,7 +33,7 @@ export function readRefsJson(bytes: Buffer, name: string): RefsContent {
     const { format, refs, packs } = JSON.parse(bytes.toString('utf8'));
     if (format !== FORMAT) throw new Error(`its format is ${format}, and this Cellar knows ${FORMAT}`);
     for (const [ref, sha] of Object.entries(refs))
-      if (!REF.test(ref) || typeof sha !== 'string' || !SHA.test(sha))
+      if (!isRefName(ref) || typeof sha !== 'string' || !SHA.test(sha))
         throw new Error(`${JSON.stringify(ref.slice(0, 200))} is not a branch or tag with a commit`);
     for (const pack of packs)
       if (typeof pack !== 'string' || !PACK.test(pack))

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { runGit } from '../../git/git.ts';
 import type { RefUpdate } from '../../git/smart-http.ts';
 import { Refusal } from '../../refusal.ts';
+import { isRefName } from './refs-content.ts';
 
 /** Maximum refs of a repository in the bucket. It is limited, because each push writes all refs. */
 const MOST_REFS = 20_000;
@@ -55,7 +56,8 @@ export function areSame(one: Refs, other: Refs): boolean {
 
 /**
  * Returns the refs after updates.
- * @throws {Refusal} 409 when a ref is not where an update expects it, 400 when the updates add refs or bytes above the limit
+ * @throws {Refusal} 409 when a ref is not where an update expects it; 400 for a name that cannot be read again, and when the
+ *   updates add refs or bytes above the limit
  */
 export function changed(refs: Refs, updates: readonly RefUpdate[]): Refs {
   const after = { ...refs };
@@ -67,7 +69,8 @@ export function changed(refs: Refs, updates: readonly RefUpdate[]): Refs {
     if (!isExpected)
       throw new Refusal(409, 'commit_conflict', `${ref} is at ${known ?? 'no commit'} in the bucket`);
     if (isDeletion) delete after[ref];
-    else after[ref] = sha;
+    else if (isRefName(ref)) after[ref] = sha;
+    else throw new Refusal(400, 'invalid_input', `${JSON.stringify(ref)} is not a name of a branch or tag`);
   }
   const [now, then] = [sizeOf(after), sizeOf(refs)];
   const isTooMuch =

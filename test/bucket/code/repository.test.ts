@@ -83,6 +83,20 @@ test('branches, tags, deletions and forced pushes are in the bucket, and another
   assert.equal(checked.code, 0, checked.printed);
 });
 
+test('a branch may have spaces of Unicode in its name: every name that git takes can be read again', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  const sha = await commit(host, 'a');
+  const names = ['\u3000', '\u00a0', '\ufeff', '\u0085', '\u2028'].map((space) => `refs/heads/a${space}b${space}`);
+  for (const name of names) await push(host, `HEAD:${name}`);
+  const refs = Object.fromEntries(names.map((name) => [name, sha]));
+  assert.deepEqual(inBucket(store).refs, refs);
+  host.lose();
+  assert.deepEqual(await served(host), refs);
+  const update = { ref: 'refs/heads/a b', before: '0'.repeat(40), after: sha };
+  assert.throws(() => changed({}, [update]), { status: 400, message: /"refs\/heads\/a b" is not a name of a branch/ });
+});
+
 test('a refused push changes nothing in the bucket', async (t) => {
   await using store = await new MemoryStore().start();
   const host = await bucketRemote(t, store);
