@@ -10,12 +10,14 @@ const SHOWN_BAND = 2;
 /** The side band for a fatal error: the answer ends without a report. */
 const ERROR_BAND = 3;
 const OUT_OF_MEMORY = `this push has a commit, tag or folder that is too large: git may use ${GIT_MEMORY_MB} MiB of memory. Shorten the message or split the folder, in the commit that has it, and push again\n`;
-/** git's message when a branch was moved during the push. */
+/** git's message when a branch was moved during the push, or has a lock. */
 const CAME_LATE =
-  /^error: cannot lock ref '([^']+)': (?:is at \w+ but expected \w+|reference already exists|Unable to create '[^']*': File exists\.[\s\S]*)$/m;
-/** git's reasons in its report for a branch that was moved. Newer versions of git name the cause only in the report. */
+  /^error: cannot lock ref '([^']+)': (?:is at \w+ but expected \w+|reference already exists|(Unable to create '[^']*': File exists)\.[\s\S]*)$/m;
+/** git's reasons in its report for these branches. Newer versions of git name the cause only in the report. */
 const LATE_REPORTS = /^(?:cannot lock ref|failed to update ref|incorrect old value|reference already exists)/;
 const FIRST = 'came first; fetch and push again';
+/** A killed git also leaves a lock, which Cellar removes after this push. */
+const LOCKED = 'locked by another push, or by one that was interrupted; push again';
 
 /**
  * Forwards the packets of a push's answer. Adds an explanation when git runs out of memory, when another push came
@@ -24,8 +26,8 @@ const FIRST = 'came first; fetch and push again';
 export class ExplainPush extends Transform {
   /** An incomplete packet, at most 64 KiB. */
   #rest: Buffer = Buffer.alloc(0);
-  /** Refs that another push has moved. */
-  readonly #late = new Set<string>();
+  /** Refs that another push has moved or locked, with the reason for the report. */
+  readonly #late = new Map<string, string>();
   /** Why a change of refs was not stored. */
   #aborted: string | null = null;
 
@@ -57,10 +59,11 @@ export class ExplainPush extends Transform {
     if (band !== SHOWN_BAND) return whole;
     const text = content.toString('latin1');
     if (isOutOfMemory(text)) return Buffer.concat([whole, packet(band, Buffer.from(OUT_OF_MEMORY))]);
-    const [said, ref] = CAME_LATE.exec(text) ?? [];
+    const [said, ref, lock] = CAME_LATE.exec(text) ?? [];
     if (said === undefined) return whole;
-    this.#late.add(ref!);
-    const plain = `another push to ${ref!.replace(/^refs\/heads\//, '')} ${FIRST}`;
+    this.#late.set(ref!, lock ? LOCKED : `another push ${FIRST}`);
+    const name = ref!.replace(/^refs\/heads\//, '');
+    const plain = lock ? `${name} is ${LOCKED}` : `another push to ${name} ${FIRST}`;
     return packet(
       band,
       Buffer.from(
@@ -75,8 +78,9 @@ export class ExplainPush extends Transform {
     const { packets, rest } = split(content);
     const lines = packets.map((line) => {
       const [, ref, why] = /^ng (\S+) (.*)\n?$/.exec(line.toString('latin1', LENGTH_BYTES)) ?? [];
-      if (ref === undefined || !this.#late.has(ref) || !LATE_REPORTS.test(why!)) return line;
-      return packet(null, Buffer.from(`ng ${ref} another push ${FIRST}\n`, 'latin1'));
+      const late = ref === undefined ? undefined : this.#late.get(ref);
+      if (late === undefined || !LATE_REPORTS.test(why!)) return line;
+      return packet(null, Buffer.from(`ng ${ref} ${late}\n`, 'latin1'));
     });
     return Buffer.concat([...lines, rest]);
   }

@@ -14,6 +14,7 @@ import { Imports } from '../builds/source/import.ts';
 import { memoryForBuilds } from '../builds/usage/memory-share.ts';
 import { hasDisk } from '../builds/usage/size.ts';
 import { BranchChanges } from '../git/branch-changes.ts';
+import { removeLocks } from '../git/repository.ts';
 import { copyIntoPreview } from '../previews/copied-storage.ts';
 import { Previews } from '../previews/previews.ts';
 import { Splits } from '../previews/splits.ts';
@@ -81,7 +82,11 @@ export function makeDeploys(
   const previews = new Previews({ store, paths, apps, requests, queue });
   const splits = new Splits({ store, apps, requests, previews });
   const imports = new Imports({ paths, isolation, limits, reachable });
-  const changes = new BranchChanges();
+  // Repositories in the bucket remove the locks themselves: they also change refs between pushes.
+  const mayHoldLocks = (appId: string) => changes.has(appId) || apps.get(appId)?.code != null;
+  const changes = new BranchChanges(
+    (appId) => void removeLocks(paths.repository(appId), () => mayHoldLocks(appId)),
+  );
   const sources = new Sources({
     store,
     paths,

@@ -1,12 +1,13 @@
 // What a killed host or a power cut leaves in repositories.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { BranchChanges } from '../../runtime/git/branch-changes.ts';
 import { commitFiles } from '../../runtime/git/commit.ts';
 import { gitEnvironment } from '../../runtime/git/environment.ts';
-import { createRepository, removeCutPushes } from '../../runtime/git/repository.ts';
+import { createRepository, removeCutPushes, removeLocks } from '../../runtime/git/repository.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('the objects of interrupted pushes are removed, and nothing else', async (t) => {
@@ -26,8 +27,39 @@ test('the objects of interrupted pushes are removed, and nothing else', async (t
   assert.deepEqual(readdirSync(join(repositories, 'app.git', 'refs', 'heads')), ['incoming-dddddd']);
 });
 
+test('locks that a killed git has left are removed after the last change, and no lock during a change', async (t) => {
+  const repository = join(temporaryDirectory(t), 'app.git');
+  await createRepository(repository);
+  mkdirSync(join(repository, 'refs', 'heads', 'a'));
+  const locks = ['HEAD.lock', 'packed-refs.lock', 'refs/heads/main.lock', 'refs/heads/a/b.lock'];
+  const others = ['refs/heads/a/lock', 'config.lock'];
+  const left = () => [...locks, ...others].filter((name) => existsSync(join(repository, name)));
+  let removing: Promise<void> | null = null;
+  const changes: BranchChanges = new BranchChanges((id) => {
+    removing = removeLocks(repository, () => changes.has(id));
+  });
+  for (const name of [...locks, ...others]) writeFileSync(join(repository, name), '');
+  const [one, other] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const during = [one, other].map(({ promise }) => changes.during('app', promise));
+  one.resolve();
+  await during[0];
+  assert.equal(removing, null, 'another change may hold a lock');
+  other.resolve();
+  await during[1];
+  // Another change begins before the locks are removed.
+  const later = Promise.withResolvers<void>();
+  const last = changes.during('app', later.promise);
+  await removing;
+  assert.deepEqual(left(), [...locks, ...others]);
+  later.resolve();
+  await last;
+  await removing;
+  assert.deepEqual(left(), others);
+});
+
 test('a missing repository has nothing to remove, and that is no error', async (t) => {
   await removeCutPushes(join(temporaryDirectory(t), 'none'), () => false);
+  await removeLocks(join(temporaryDirectory(t), 'none'), () => false);
 });
 
 test('an object is synced when git has written it', async (t) => {

@@ -69,6 +69,20 @@ test('of two concurrent pushes the rejected one shows how to continue', async (t
   }
 });
 
+test('a push whose branch a killed git has locked is told so, and not that another push came first', async (t) => {
+  const { url, git, repository } = await remote(t);
+  await git('commit', '--quiet', '--allow-empty', '--message=one');
+  assert.equal((await git('push', url, 'HEAD:main')).code, 0);
+  writeFileSync(join(repository, 'refs', 'heads', 'main.lock'), '');
+  await git('commit', '--quiet', '--allow-empty', '--message=two');
+  const { code, printed } = await git('push', url, 'HEAD:main', 'HEAD:side');
+  assert.equal(code, 1, printed);
+  assert.match(printed, /remote: main is locked by another push, or by one that was interrupted; push again\s*$/m);
+  assert.match(printed, /HEAD -> main \(locked by another push, or by one that was interrupted; push again\)/);
+  assert.doesNotMatch(printed, /came first/);
+  assert.match(printed, /HEAD -> side$/m);
+});
+
 test('a pack of 100 MB is streamed without being buffered', async (t) => {
   const { url, git, work } = await remote(t, (_, output) => output.end());
   for (let i = 0; i < 10; i++) writeFileSync(join(work, `${i}.bin`), randomBytes(10 * 1024 * 1024));

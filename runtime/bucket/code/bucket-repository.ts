@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { removeWhole } from '../../disk/trash.ts';
-import { createRepository } from '../../git/repository.ts';
+import { createRepository, removeLocks } from '../../git/repository.ts';
 import type { RefUpdate } from '../../git/smart-http.ts';
 import { log, logRarely, reason } from '../../log.ts';
 import { SerialQueue } from '../../queues/serial-queue.ts';
@@ -13,8 +13,8 @@ import { ChangedObject } from '../store.ts';
 import { CodeFolder, type CodeFolderOptions } from './code-folder.ts';
 import { PACKS, packObject, REFS } from './code-names.ts';
 import { addPack, hasPack, makePack, withScratch } from './packs.ts';
-import { areSame, changed, type Refs, readRefs, removeLocks, setRefs } from './refs.ts';
-import { type RefsContent, readRefsJson, refsJson } from './refs-content.ts';
+import { areSame, changed, readRefs, setRefs } from './refs.ts';
+import { type Refs, type RefsContent, readRefsJson, refsJson } from './refs-content.ts';
 
 /** A file in the repository on the disk: the etag and the packs of the `refs.json` that the disk last equalled. */
 const MARKER = 'cellar-bucket.json';
@@ -195,6 +195,8 @@ export class BucketRepository {
     if (this.#changes > 0) return;
     try {
       if (!this.#isEqual) await this.#equalise();
+      // A git that was killed before it stored anything leaves the disk equal, and its locks.
+      else await this.#work.run(() => removeLocks(this.#path, () => this.#changes > 0));
       const { length } = this.#known!.packs;
       if (length >= MOST_PACKS && length % MOST_PACKS === 0) await this.#work.run(() => this.#consolidate());
     } catch (error) {
@@ -213,7 +215,7 @@ export class BucketRepository {
       // The files of a deleted app must not come back.
       if (this.#isDeleted()) throw new Refusal(404, 'app_not_found', 'the app was deleted');
       await createRepository(this.#path);
-      if (this.#changes === 0) await removeLocks(this.#path);
+      await removeLocks(this.#path, () => this.#changes > 0);
       const local = await readRefs(this.#path);
       const marker = await this.#readMarker();
       if (known.etag === null) {

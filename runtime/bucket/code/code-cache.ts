@@ -15,7 +15,7 @@ import { logRarely, reason } from '../../log.ts';
 import { Refusal } from '../../refusal.ts';
 import type { Bucket } from '../bucket.ts';
 import type { AppCode } from './app-code.ts';
-import type { Refs } from './refs.ts';
+import type { Refs } from './refs-content.ts';
 
 /** A release that was used within this time, in ms, may still be in use: it is being copied, or about to start. */
 const IN_USE_MS = 10 * 60_000;

@@ -1,6 +1,8 @@
 // The content of `refs.json`. Its names become paths and input of git, so they are checked.
 import { reason } from '../../log.ts';
-import type { Refs } from './refs.ts';
+
+/** Object ids of refs, by the refs' full names. */
+export type Refs = Record<string, string>;
 
 /** The branches and tags of a repository in the bucket, and where their objects are. */
 export interface RefsContent {

@@ -1,19 +1,14 @@
 // Reads, compares and changes the refs of a repository, on the disk and in the bucket.
-import { readdir, rm } from 'node:fs/promises';
-import { join } from 'node:path';
 import { runGit } from '../../git/git.ts';
 import type { RefUpdate } from '../../git/smart-http.ts';
 import { Refusal } from '../../refusal.ts';
-import { isRefName } from './refs-content.ts';
+import { isRefName, type Refs } from './refs-content.ts';
 
 /** Maximum refs of a repository in the bucket. It is limited, because each push writes all refs. */
 const MOST_REFS = 20_000;
 /** Maximum bytes of the names of all refs. */
 const MOST_BYTES = 2 * 2 ** 20;
 const NO_SHA = /^0+$/;
-
-/** Object ids of refs, by the refs' full names. */
-export type Refs = Record<string, string>;
 
 /** Returns the refs on the disk. */
 export async function readRefs(repository: string): Promise<Refs> {
@@ -35,14 +30,6 @@ export async function setRefs(repository: string, before: Refs, after: Refs): Pr
     repository,
     moved.map(([ref, sha]) => `update ${ref} ${sha} ${before[ref] ?? '0'.repeat(sha.length)}\n`),
   );
-}
-
-/** Removes locks of refs that a killed git has left: git never removes them. No git process may change refs meanwhile. */
-export async function removeLocks(repository: string): Promise<void> {
-  const below = await readdir(join(repository, 'refs'), { recursive: true });
-  const names = ['HEAD.lock', 'packed-refs.lock', ...below.map((name) => join('refs', name))];
-  const locks = names.filter((name) => name.endsWith('.lock'));
-  await Promise.all(locks.map((name) => rm(join(repository, name), { force: true })));
 }
 
 async function update(repository: string, lines: string[]): Promise<void> {

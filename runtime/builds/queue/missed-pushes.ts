@@ -6,7 +6,7 @@ import type { Apps } from '../../apps/apps.ts';
 import type { Layout } from '../../disk/data-directory.ts';
 import type { BranchChanges } from '../../git/branch-changes.ts';
 import { highestTag, type NamedCommit, TAGS } from '../../git/named-commit.ts';
-import { DEPLOY_REF, removeCutPushes } from '../../git/repository.ts';
+import { DEPLOY_REF, removeCutPushes, removeLocks } from '../../git/repository.ts';
 import { deployTip, resolveCommit } from '../../git/source.ts';
 import { log, reason } from '../../log.ts';
 import { isInterrupted } from '../deploy/deploy.ts';
@@ -68,10 +68,12 @@ export class MissedDeploys {
   }
 
   async #tidy(): Promise<void> {
-    const { store, paths, changes } = this.#options;
+    const { store, paths, changes, apps } = this.#options;
     for (const id of store.apps.ids()) {
       if (this.#stopped) return;
       await removeCutPushes(paths.repository(id), () => changes.has(id));
+      // Repositories in the bucket remove the locks at their first use.
+      await removeLocks(paths.repository(id), () => changes.has(id) || apps.get(id)?.code != null);
     }
   }
 

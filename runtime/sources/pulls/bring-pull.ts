@@ -3,6 +3,7 @@ import type { PullHost } from '../../../handlers/contract/source/pulls.ts';
 import type { Apps } from '../../apps/apps.ts';
 import type { FetchFrom, Imports, ImportTurn } from '../../builds/source/import.ts';
 import type { Layout } from '../../disk/data-directory.ts';
+import type { BranchChanges } from '../../git/branch-changes.ts';
 import { runGit } from '../../git/git.ts';
 import { DEPLOY_REF } from '../../git/repository.ts';
 import { resolveCommit } from '../../git/source.ts';
@@ -13,6 +14,7 @@ export interface BringOptions {
   apps: Apps;
   paths: Layout;
   imports: Imports;
+  changes: BranchChanges;
 }
 
 /** Returns the ref that a pull request has in the app's repository. */
@@ -32,12 +34,13 @@ function hostedRef(host: PullHost, number: number): string {
  * @throws {Error} with why it cannot be fetched
  */
 export async function bringPull(
-  { apps, paths, imports }: BringOptions,
+  { imports, ...options }: BringOptions,
   appId: string,
   { host, number, sha }: { host: PullHost; number: number; sha: string },
   from: Omit<FetchFrom, 'refs' | 'have'>,
   signal: AbortSignal,
 ): Promise<string[]> {
+  const { apps, paths } = options;
   const repository = paths.repository(appId);
   const ref = pullRef(number);
   const bring = async (turn: ImportTurn, store: Store): Promise<string[]> => {
@@ -57,20 +60,21 @@ export async function bringPull(
   };
   return imports.inTurn(apps.ownerOf(appId), signal, async (turn) => {
     if (!apps.get(appId)) throw new Error('the app was deleted');
-    return changeRefs(apps, appId, (store) => bring(turn, store));
+    return changeRefs(options, appId, (store) => bring(turn, store));
   });
 }
 
 /** Removes the ref of a pull request, if any. */
 export async function forgetPull(
-  { apps, paths }: BringOptions,
+  options: Omit<BringOptions, 'imports'>,
   appId: string,
   number: number,
 ): Promise<void> {
+  const { apps, paths } = options;
   if (!apps.get(appId)) return;
   const repository = paths.repository(appId);
   const ref = pullRef(number);
-  await changeRefs(apps, appId, async (store) => {
+  await changeRefs(options, appId, async (store) => {
     const before = await resolveCommit(repository, ref);
     if (before === null) return;
     await store([{ ref, before, after: NO_SHA }]);
@@ -83,9 +87,16 @@ type Store = (updates: { ref: string; before: string; after: string }[]) => Prom
 /**
  * Changes refs; the app cannot move meanwhile. If the app keeps its code in the bucket, `store` writes the refs there first.
  */
-function changeRefs<T>(apps: Apps, appId: string, change: (store: Store) => Promise<T>): Promise<T> {
+function changeRefs<T>(
+  { apps, changes }: Pick<BringOptions, 'apps' | 'changes'>,
+  appId: string,
+  change: (store: Store) => Promise<T>,
+): Promise<T> {
   const app = apps.get(appId)!;
   const stored = app.code?.repository;
   const run = () => change(async (updates) => stored?.store(updates));
-  return app.changes.during(() => (stored ? stored.during(run) : run()));
+  return changes.during(
+    appId,
+    app.changes.during(() => (stored ? stored.during(run) : run())),
+  );
 }

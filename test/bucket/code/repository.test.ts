@@ -87,14 +87,39 @@ test('a branch may have spaces of Unicode in its name: every name that git takes
   await using store = await new MemoryStore().start();
   const host = await bucketRemote(t, store);
   const sha = await commit(host, 'a');
-  const names = ['\u3000', '\u00a0', '\ufeff', '\u0085', '\u2028'].map((space) => `refs/heads/a${space}b${space}`);
+  const names = ['\u3000', '\u00a0', '\ufeff', '\u0085', '\u2028'].map(
+    (space) => `refs/heads/a${space}b${space}`,
+  );
   for (const name of names) await push(host, `HEAD:${name}`);
   const refs = Object.fromEntries(names.map((name) => [name, sha]));
   assert.deepEqual(inBucket(store).refs, refs);
   host.lose();
   assert.deepEqual(await served(host), refs);
   const update = { ref: 'refs/heads/a b', before: '0'.repeat(40), after: sha };
-  assert.throws(() => changed({}, [update]), { status: 400, message: /"refs\/heads\/a b" is not a name of a branch/ });
+  assert.throws(() => changed({}, [update]), {
+    status: 400,
+    message: /"refs\/heads\/a b" is not a name of a branch/,
+  });
+});
+
+test('a lock that a killed git has left is removed after the last change, and no lock during a change', async (t) => {
+  await using store = await new MemoryStore().start();
+  const host = await bucketRemote(t, store);
+  await commit(host, 'a');
+  await push(host, 'HEAD:main');
+  await host.stored.settled();
+  const heads = join(host.repository, 'refs', 'heads');
+  await host.stored.during(async () => {
+    writeFileSync(join(heads, 'main.lock'), '');
+    await host.stored.during(async () => {});
+    await host.stored.settled();
+    assert.deepEqual(readdirSync(heads), ['main', 'main.lock'], 'the other change may hold it');
+  });
+  await host.stored.settled();
+  assert.deepEqual(readdirSync(heads), ['main']);
+  const second = await commit(host, 'b');
+  await push(host, 'HEAD:main');
+  assert.deepEqual(inBucket(store).refs, { 'refs/heads/main': second });
 });
 
 test('a refused push changes nothing in the bucket', async (t) => {
