@@ -1,15 +1,22 @@
-// Snapshots of code that is in the bucket: taken while the code changes, and put back.
+// Snapshots of code, on the disk and in the bucket: taken while the code changes, and put back.
 import assert from 'node:assert/strict';
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
 import { codePlace } from '../../runtime/bucket/code/code-names.ts';
 import { S3Store } from '../../runtime/bucket/s3-store.ts';
+import { layout } from '../../runtime/disk/data-directory.ts';
 import { restoreCode } from '../../runtime/snapshots/restore/code.ts';
+import { extract } from '../../runtime/snapshots/restore/extract.ts';
 import type { FileEntry } from '../../runtime/snapshots/store/manifest.ts';
+import { PackWriter } from '../../runtime/snapshots/store/packs.ts';
+import { openStore } from '../../runtime/snapshots/store/place.ts';
+import { Capture } from '../../runtime/snapshots/take/capture.ts';
 import { captureRelease, captureRepository } from '../../runtime/snapshots/take/capture-code.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
+import { commit } from '../support/builds/projects.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 const FOLDER = 'of/cellar/apps/app1/';
@@ -122,4 +129,41 @@ test('restored code is in the bucket, unless that has newer code', async (t) => 
   assert.match(body('repository/refs.json')!, /pack-5/);
   assert.equal(body(`repository/packs/${ONE}.pack`), undefined);
   await restoreCode(place, join(directory, 'none'));
+});
+
+test('branches and tags on the disk are restored whatever their names are, and unfinished files are left out', async (t) => {
+  const directory = temporaryDirectory(t);
+  const paths = layout(join(directory, 'data'));
+  const { repository, sha } = commit(directory, { 'index.html': 'x' });
+  const path = paths.repository('app1');
+  cpSync(repository, path, { recursive: true });
+  const git = (to: string, ...words: string[]) =>
+    execFileSync('git', ['--git-dir', to, ...words], { encoding: 'utf8' });
+  const refs = ['heads/incoming-orders', 'heads/main', 'heads/tmp_/a', 'tags/tmp_v1', 'tags/v1/incoming-a'];
+  for (const ref of refs) git(path, 'update-ref', `refs/${ref}`, sha);
+  const unfinished = [
+    'refs/heads/main.lock',
+    'tmp_bucket/a',
+    'objects/pack/tmp_pack_a',
+    'objects/incoming-a/b',
+  ];
+  for (const name of unfinished) {
+    mkdirSync(dirname(join(path, name)), { recursive: true });
+    writeFileSync(join(path, name), '');
+  }
+  const store = openStore({ directory: join(directory, 'store') });
+  const packs = new PackWriter(store, []);
+  const capture = new Capture({ paths, packs, bucket: null, holdBuckets: async () => {}, before: [] });
+  const app = { id: 'app1', slug: 'a', liveDeployId: null, user: null, isInBucket: false };
+  const { files } = await capture.app(app);
+  await packs.finish();
+  const restored = layout(join(directory, 'restored'));
+  await extract(store, files, restored.root);
+  const listed = git(restored.repository('app1'), 'for-each-ref', '--format=%(refname) %(objectname)');
+  assert.deepEqual(
+    listed.split('\n').filter(Boolean),
+    refs.map((ref) => `refs/${ref} ${sha}`),
+  );
+  const left = unfinished.filter((name) => existsSync(join(restored.repository('app1'), name)));
+  assert.deepEqual(left, []);
 });
