@@ -11,6 +11,10 @@ const sha = z.string().regex(/^[0-9a-f]{40}$/);
 const number = z.int().positive();
 const name = z.string().max(300);
 const title = z.string().transform((text) => cutText(text, SHOWN_LENGTH));
+/** Gitea and Forgejo: users who may only read a repository can push to such a ref, without a branch or a fork (AGit). */
+const AGIT = 'refs/pull/';
+/** Forgejo's `flow` of such a pull request. */
+const AGIT_FLOW = 1;
 /** GitLab also writes `2026-01-02 03:04:05 UTC`. */
 const changed = z.string().transform((text, context) => {
   const time = Date.parse(text);
@@ -25,9 +29,10 @@ const common = z.object({
     state: z.enum(['open', 'closed']),
     updated_at: changed,
     author_association: z.string().optional(),
+    flow: z.int().optional(),
     user: z.object({ login: name }),
     // Null when the repository was deleted.
-    head: z.object({ sha, repo: z.object({ full_name: name }).nullable() }),
+    head: z.object({ ref: z.string(), sha, repo: z.object({ full_name: name }).nullable() }),
     base: z.object({ repo: z.object({ full_name: name }) }),
   }),
 });
@@ -66,7 +71,8 @@ export function pullOf(event: string, isGitHub: boolean, payload: () => object):
 function readCommon(payload: object): PullEvent | null {
   const { data } = common.safeParse(payload);
   if (data === undefined) return null;
-  const { head, base, user, author_association, updated_at, state, ...pull } = data.pull_request;
+  const { head, base, user, author_association, updated_at, state, flow, ...pull } = data.pull_request;
+  const isAGit = head.ref.startsWith(AGIT) || flow === AGIT_FLOW;
   return {
     host: 'gitea',
     repository: base.repo.full_name,
@@ -75,7 +81,7 @@ function readCommon(payload: object): PullEvent | null {
     author: user.login,
     sha: head.sha,
     is_open: state === 'open',
-    is_inside: head.repo?.full_name === base.repo.full_name,
+    is_inside: !isAGit && head.repo?.full_name === base.repo.full_name,
     // Others may belong to it too: GitHub hides who is a private member of the organization.
     is_member: MEMBERS.includes(author_association ?? '') || null,
     changed_at: updated_at,

@@ -193,7 +193,7 @@ async function pullFromOutside(url: string, secret: string): Promise<{ sha: stri
   const pull = {
     ...{ number: 12, title: 'From outside', state: 'open', updated_at: '2026-01-01T00:00:00Z' },
     ...{ user: { login: 'mallory' }, author_association: 'NONE' },
-    head: { sha, repo: { full_name: 'mallory/shop' } },
+    head: { ref: 'change', sha, repo: { full_name: 'mallory/shop' } },
     base: { repo: { full_name: 'shop' } },
   };
   const body = JSON.stringify({ pull_request: pull });

@@ -117,7 +117,7 @@ function told(
     state: isOpen ? 'open' : 'closed',
     updated_at: time,
     user: { login: 'grace' },
-    head: { sha, repo: { full_name: from } },
+    head: { ref: 'change', sha, repo: { full_name: from } },
     base: { repo: { full_name: repository } },
     ...(kind === 'github' && { author_association: association ?? 'MEMBER' }),
   };

@@ -53,7 +53,7 @@ async function deliver(secret: string, number: number, title: string): Promise<v
     updated_at: '2026-01-01T00:00:00Z',
     author_association: 'NONE',
     user: { login: 'mallory' },
-    head: { sha: `${number}`.repeat(40), repo: { full_name: 'mallory/shop' } },
+    head: { ref: 'change', sha: `${number}`.repeat(40), repo: { full_name: 'mallory/shop' } },
     base: { repo: { full_name: 'ada/shop' } },
   };
   const body = JSON.stringify({ action: 'opened', pull_request: pull });

@@ -14,7 +14,7 @@ function common(change: object = {}, head: object = {}) {
       state: 'open',
       updated_at: '2026-01-02T03:04:05Z',
       user: { login: 'grace' },
-      head: { sha: SHA, repo: { full_name: 'ada/shop' }, ...head },
+      head: { ref: 'change', sha: SHA, repo: { full_name: 'ada/shop' }, ...head },
       base: { repo: { full_name: 'ada/shop' } },
       ...change,
     },
@@ -87,6 +87,14 @@ test('who is outside and what is closed is told apart', () => {
   for (const state of ['closed', 'merged']) assert.equal(pullOf(GITLAB, gitlab({ state }))!.is_open, false);
 });
 
+test('a pull request of AGit is from outside: a reader of the repository can push it', () => {
+  const agit = { ref: 'refs/pull/5/head' };
+  assert.equal(pullOf(GITEA, common({}, agit))!.is_inside, false);
+  assert.equal(pullOf(SYNC, common({ flow: 1 }, agit))!.is_inside, false);
+  assert.equal(pullOf(GITEA, common({ flow: 1 }))!.is_inside, false);
+  assert.equal(pullOf(GITEA, common({ flow: 0 }))!.is_inside, true);
+});
+
 test('what is no pull request, or in no known format, is none', () => {
   assert.equal(pullOf(['issue_comment', true], common()), null);
   assert.equal(pullOf(['constructor', true], common()), null);
@@ -97,6 +105,7 @@ test('what is no pull request, or in no known format, is none', () => {
     common({ updated_at: 'soon' }),
     common({}, { sha: '--upload-pack=id' }),
     common({}, { sha: SHA.toUpperCase() }),
+    common({}, { ref: undefined }),
     { pull_request: null },
     {},
   ];
