@@ -30,6 +30,7 @@ export class ExplainPush extends Transform {
   readonly #late = new Map<string, string>();
   /** Why a change of refs was not stored. */
   #aborted: string | null = null;
+  #isStored = false;
 
   /**
    * Call it when a change of refs was not stored. git then ends without an answer, because its hook failed, and does
@@ -37,6 +38,11 @@ export class ExplainPush extends Transform {
    */
   aborted(why: string): void {
     this.#aborted = why;
+  }
+
+  /** Call it when git has stored the push. The log of the deploy follows, in the same side band as git's messages. */
+  stored(): void {
+    this.#isStored = true;
   }
 
   override _transform(chunk: Buffer, _encoding: BufferEncoding, done: TransformCallback): void {
@@ -58,7 +64,8 @@ export class ExplainPush extends Transform {
     if (band === REPORT_BAND && this.#late.size > 0) return packet(band, this.#report(content));
     if (band !== SHOWN_BAND) return whole;
     const text = content.toString('latin1');
-    if (isOutOfMemory(text)) return Buffer.concat([whole, packet(band, Buffer.from(OUT_OF_MEMORY))]);
+    if (!this.#isStored && isOutOfMemory(text))
+      return Buffer.concat([whole, packet(band, Buffer.from(OUT_OF_MEMORY))]);
     const [said, ref, lock] = CAME_LATE.exec(text) ?? [];
     if (said === undefined) return whole;
     this.#late.set(ref!, lock ? LOCKED : `another push ${FIRST}`);

@@ -12,7 +12,10 @@ export function gitProgram(): string[] {
   return [...limited(GIT_MEMORY_MB), 'git'];
 }
 
-/** Whether git's output reports that its memory limit was reached. */
+const OUT_OF_MEMORY =
+  /\b(?:fatal|error): (?:(?:\w+: )?[Oo]ut of memory|.*(?:mmap failed|cannot be mapped).*: Cannot allocate memory)/;
+
+/** Whether git's output reports that its memory limit was reached. Other programs may also run out of memory. */
 export function isOutOfMemory(said: string): boolean {
-  return /Out of memory|out of memory|mmap failed: Cannot allocate memory/.test(said);
+  return OUT_OF_MEMORY.test(said);
 }

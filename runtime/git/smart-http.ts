@@ -115,7 +115,11 @@ export async function serveGit(
   collectErrors(child.stderr, git);
   child.stdout.on('data', alive);
   relayAnswer(child.stdout, response, explained, fail);
-  awaitPush(child.channel, git, (why) => explained?.aborted(why));
+  const onPush = (updates: RefUpdate[], output: Duplex) => {
+    explained?.stored();
+    git.onPush(updates, output);
+  };
+  awaitPush(child.channel, { ...git, onPush }, (why) => explained?.aborted(why));
   await child.exited;
   hasEnded = true;
   await child.closed;

@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { test } from 'node:test';
+import { isOutOfMemory } from '../../runtime/git/program.ts';
 import { createRepository, describeCommit } from '../../runtime/git/repository.ts';
 import { serveGit } from '../../runtime/git/smart-http.ts';
 import { FLOOR_MB, remote } from '../support/git/remote.ts';
@@ -77,10 +78,28 @@ test('a push whose branch a killed git has locked is told so, and not that anoth
   await git('commit', '--quiet', '--allow-empty', '--message=two');
   const { code, printed } = await git('push', url, 'HEAD:main', 'HEAD:side');
   assert.equal(code, 1, printed);
-  assert.match(printed, /remote: main is locked by another push, or by one that was interrupted; push again\s*$/m);
-  assert.match(printed, /HEAD -> main \(locked by another push, or by one that was interrupted; push again\)/);
+  assert.match(
+    printed,
+    /remote: main is locked by another push, or by one that was interrupted; push again\s*$/m,
+  );
+  assert.match(
+    printed,
+    /HEAD -> main \(locked by another push, or by one that was interrupted; push again\)/,
+  );
   assert.doesNotMatch(printed, /came first/);
   assert.match(printed, /HEAD -> side$/m);
+});
+
+test("a build's log may speak of memory: only what git itself says is explained", async (t) => {
+  const heap = 'FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory';
+  const own = 'fatal: Out of memory, malloc failed (tried to allocate 99 bytes)';
+  const { url, git } = await remote(t, (_, output) => output.end(`${heap}\n${own}\n`));
+  await git('commit', '--quiet', '--allow-empty', '--message=one');
+  const { code, printed } = await git('push', url, 'HEAD:main');
+  assert.equal(code, 0, printed);
+  for (const line of [heap, own]) assert.ok(printed.includes(`remote: ${line}`), printed);
+  assert.doesNotMatch(printed, /too large/);
+  assert.deepEqual([heap, own].map(isOutOfMemory), [false, true]);
 });
 
 test('a pack of 100 MB is streamed without being buffered', async (t) => {
