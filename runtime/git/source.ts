@@ -225,7 +225,9 @@ function parseFiles(fields: string[]): DiffFile[] {
       const status = STATUSES[letter] ?? 'modified';
       files.set(path, { path, from_path, status, additions: null, deletions: null });
     } else {
-      const [added, deleted, named] = field.split('\t');
+      const [added, deleted, ...rest] = field.split('\t');
+      // A name may have tabs.
+      const named = rest.join('\t');
       // A rename's counts have an empty name, followed by both names.
       if (named === '') at++;
       const file = files.get(named || fields[at++]!)!;

@@ -96,3 +96,22 @@ test('git is ended when its comparison is cancelled, and the next one is answere
   await eventually(() => git().length === 0, 'git has ended');
   assert.equal((await diffCommits(undefined, repository, sha, sha)).files.length, 0);
 });
+
+test('files with tabs and line breaks in their names are compared, renamed ones too', async (t) => {
+  const { repository, sha, git } = makeRepository(t, 1, 1);
+  const blob = git(['hash-object', '-w', '--stdin'], 'line\n'.repeat(20));
+  const commitOf = (...paths: string[]) => {
+    const tree = git(['mktree', '-z'], paths.map((path) => `100644 blob ${blob}\t${path}\0`).join(''));
+    return git([...IDENTITY, 'commit-tree', '-m', 'm', '-p', sha, tree]);
+  };
+  const [one, two] = [commitOf('a\tb', '\tc\t'), commitOf('\td', '\tc\t', 'e\n')];
+  const added = { from_path: null, status: 'added', additions: 20, deletions: 0 };
+  const { files } = await diffCommits(undefined, repository, null, one);
+  assert.deepEqual(files, [
+    { path: '\tc\t', ...added },
+    { path: 'a\tb', ...added },
+  ]);
+  const moved = { path: '\td', from_path: 'a\tb', status: 'renamed', additions: 0, deletions: 0 };
+  const copied = { path: 'e\n', ...added };
+  assert.deepEqual((await diffCommits(undefined, repository, one, two)).files, [moved, copied]);
+});
