@@ -1,5 +1,6 @@
 // Parses the command list at the beginning of a push. The pack after it is forwarded unread.
 
+import type { Role } from '../../sqlite/control/people/access.ts';
 import { Problem } from '../problem.ts';
 import { discard } from '../transports/body.ts';
 import { decoded, isKnownCoding, type Next } from './decompress.ts';
@@ -7,6 +8,8 @@ import { decoded, isKnownCoding, type Next } from './decompress.ts';
 /** Maximum bytes of all commands of a push, decompressed: some 30,000 refs. */
 const COMMANDS_LIMIT_BYTES = 4 * 1024 * 1024;
 const TOO_MANY = 'its refs have more than 4 MiB of names and commits; push fewer refs at once';
+/** Maximum parts of a ref's name, between slashes. Each is a directory, and snapshots refuse directories nested deeply. */
+const MOST_PARTS = 50;
 const LENGTH_BYTES = 4;
 
 /** One ref update of a push. An all-zero `before` creates the ref, an all-zero `after` deletes the ref. */
@@ -46,11 +49,13 @@ export async function readPush(request: Request): Promise<Push & { body: Readabl
 }
 
 /**
- * Returns, by ref, why the role `push` may not make a change. The host's git refuses forced updates of branches to that
- * role.
+ * Returns, by ref, why a role may not make a change. The host's git refuses forced updates of branches to the role `push`.
  */
-export function refusalsOf({ commands }: Push): Map<string, string> {
+export function refusalsOf({ commands }: Push, role: Role): Map<string, string> {
   const refusals = commands.flatMap(({ before, after, ref }): [string, string][] => {
+    if (!isNone(after) && ref.split('/').length > MOST_PARTS)
+      return [[ref, `its name may have at most ${MOST_PARTS} parts between slashes`]];
+    if (role !== 'push') return [];
     if (isNone(after)) return [[ref, 'deleting needs the role admin']];
     const moves = !isNone(before) && !ref.startsWith('refs/heads/');
     return moves ? [[ref, 'moving a ref that is not a branch needs the role admin']] : [];

@@ -78,16 +78,13 @@ async function push(
   if (push.commands.length === 0) return forward(push.body);
   const author = { actor, via: 'git' as const };
   const target = pushTo(slug, pushed(push));
-  const refusals = role === 'push' ? refusalsOf(push) : new Map<string, string>();
+  const refusals = refusalsOf(push, role);
   if (refusals.size === 0) return audited(context, author, target, () => forward(push.body));
   await record(context, author, target, 'forbidden');
   await discard(push.body);
   const report = reportRefusal(push, refusals);
   if (report !== null) return report;
-  throw new Problem(
-    'forbidden',
-    'Deleting a branch or tag, and moving a tag, needs the role admin on the app.',
-  );
+  throw new Problem('forbidden', `The push is refused: ${[...refusals.values()][0]}.`);
 }
 
 /** Returns the first refs of a push with their new commits. `more` has the number of further refs. */

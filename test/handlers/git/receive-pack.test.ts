@@ -112,6 +112,23 @@ test('a deletion, or a moved tag, needs admin, at any position and in any coding
   for (const body of refused) assert.equal((await push(body, {}, API_KEY)).status, 200, 'an admin may');
 });
 
+test('a name with more than 50 parts is refused to every role, and can still be deleted', async () => {
+  const name = (parts: number) => `refs/heads/${'d/'.repeat(parts - 3)}x`;
+  const deep = commands([NONE, NEW, 'refs/heads/main'], [NONE, NEW, name(51)]);
+  const sent = control.host.sent.length;
+  for (const key of [PUSHER, API_KEY]) {
+    const { text } = await push(deep, {}, key);
+    assert.match(text, /ng refs\/heads\/d\S+ its name may have at most 50 parts between slashes\n/);
+    const old = await push(deep.replace('report-status-v2', 'report-nothing-x'), {}, key);
+    assert.equal(old.status, 403);
+    assert.match(old.text, /The push is refused: its name may have at most 50 parts/);
+  }
+  assert.equal(control.host.sent.length, sent, 'the host was not asked');
+  assert.equal((await push(commands([NONE, NEW, name(50)]))).status, 200);
+  assert.equal((await push(commands([OLD, NONE, name(120)]), {}, API_KEY)).status, 200);
+  assert.equal(control.host.sent.length, sent + 2);
+});
+
 test('a push that cannot be parsed is refused; an empty probe is forwarded', async () => {
   assert.equal((await push('0000')).status, 200);
   assert.equal(received().toString(), '0000');
