@@ -79,7 +79,7 @@ export class Sources {
   /** Returns a connection, as the API shows it. @throws {Refusal} `source_not_connected` */
   get(appId: string): HostConnection {
     const { source, lastFetch, dueAt } = this.#require(appId);
-    const { known_hosts, ...shown } = source;
+    const { known_hosts, tip: _, ...shown } = source;
     return {
       ...shown,
       host_keys: fingerprints(known_hosts),
@@ -112,7 +112,9 @@ export class Sources {
       secret: givenSecret ?? known?.secret ?? randomBytes(SECRET_BYTES).toString('hex'),
       token: givenToken ?? known?.token ?? null,
     };
+    const isAlike = same?.source.branch === asked.branch && same.source.deploy_on === asked.deploy_on;
     const source: StoredSource = {
+      ...(isAlike && same.source.tip && { tip: same.source.tip }),
       ...asked,
       url: remote.url,
       has_token: keys.token !== null,
@@ -192,7 +194,7 @@ export class Sources {
     const row = this.#require(appId);
     requireRoom(disk);
     try {
-      const synced = await this.#fetch(row, ref, signal);
+      const synced = await this.#fetch(row, { ref, onlyNew: false }, signal);
       this.#record(row, { sha: synced.sha, error: null }, 0);
       return synced;
     } catch (error) {
@@ -234,7 +236,7 @@ export class Sources {
     let retry: number | null = null;
     try {
       requireRoom(this.#options.disk);
-      const { sha } = await this.#fetch(row, null, this.#ending.signal);
+      const { sha } = await this.#fetch(row, { ref: null, onlyNew: true }, this.#ending.signal);
       // A delivery may arrive before each server of the Git host has the push.
       const isBehind = announced !== undefined && announced !== sha;
       if (isBehind) retry = RETRIES_MS[attempts] ?? null;
@@ -255,9 +257,10 @@ export class Sources {
     this.#options.store.sources.fetched(row, { at: new Date().toISOString(), ...result }, attempts);
   }
 
+  /** @param onlyNew whether main stays where it is if the fetched commit is the one of the last fetch of `ref` null */
   async #fetch(
     row: SourceRow,
-    ref: string | null,
+    { ref, onlyNew }: { ref: string | null; onlyNew: boolean },
     signal: AbortSignal,
   ): Promise<{ sha: string; deploy_id: string | null }> {
     const { appId, source } = row;
@@ -273,7 +276,10 @@ export class Sources {
       requireApp(apps, appId);
       return changeMain(this.#options, appId, 'push', async (repository) => {
         const before = await resolveCommit(repository, DEPLOY_REF);
-        const fetched = await turn.fetch(repository, { ...from, have: before });
+        const tip = store.sources.find(appId)?.source.tip;
+        // After a sync of another commit, main is not at the tip, and the repository may have it.
+        const have = tip && onlyNew ? await resolveCommit(repository, tip) : null;
+        const fetched = await turn.fetch(repository, { ...from, have: have ?? before });
         if (store.sources.find(appId)?.source.url !== source.url)
           throw new Refusal(
             409,
@@ -282,9 +288,10 @@ export class Sources {
           );
         sha = fetched.sha;
         this.#pin(row, fetched.knownHosts);
-        return sha === before ? null : { sha, before };
+        return sha === before || (onlyNew && sha === tip) ? null : { sha, before };
       });
     });
+    if (ref === null) store.sources.setTip(row, sha);
     return { sha, deploy_id: deploy?.fact.id ?? null };
   }
 

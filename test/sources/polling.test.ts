@@ -4,6 +4,7 @@ import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
+import type { FetchFrom } from '../../runtime/builds/source/import.ts';
 import { BranchChanges } from '../../runtime/git/branch-changes.ts';
 import { Sources, type SourcesOptions } from '../../runtime/sources/sources.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
@@ -17,7 +18,10 @@ const MINUTE_MS = 60_000;
 const SETTINGS = { url: 'https://git.invalid/ada/shop', branch: 'main', secret: null, token: null } as const;
 
 /** Makes the sources of one app. `fetch` stands for git in the sandbox, and gets the commit of the branch main. */
-function connections(t: TestContext, fetch: (sha: string) => Promise<{ sha: string; knownHosts: string[] }>) {
+function connections(
+  t: TestContext,
+  fetch: (sha: string, asked: FetchFrom) => Promise<{ sha: string; knownHosts: string[] }>,
+) {
   const directory = temporaryDirectory(t);
   const store = openHostStore(join(directory, 'host.sqlite'));
   t.after(() => store.close());
@@ -37,7 +41,7 @@ function connections(t: TestContext, fetch: (sha: string) => Promise<{ sha: stri
     changes: new BranchChanges(),
     imports: {
       inTurn: (_owner: string, _signal: AbortSignal, work: (turn: object) => Promise<unknown>) =>
-        work({ fetch: () => fetch(sha) }),
+        work({ fetch: (_repository: string, asked: FetchFrom) => fetch(sha, asked) }),
     },
     previews: { ofSource: () => null },
     requests: { commit: () => Promise.resolve({ fact: { id: 'deploy' } }) },
@@ -138,5 +142,52 @@ test('a commit that a delivery announces too early is fetched as soon as the Git
   // Another push has replaced it meanwhile.
   deliver('c'.repeat(40));
   for (const wait of [10_000, MINUTE_MS, 10 * MINUTE_MS, null]) await fetchAgain(wait);
+  await sources.stop();
+});
+
+test('a synced commit stays until the branch has another one, and a sync without a name deploys the branch', async (t) => {
+  const hosted: Record<string, string> = {};
+  const asked: FetchFrom[] = [];
+  const { sources, next, repository } = connections(t, async (_, from) => {
+    asked.push(from);
+    return { sha: hosted[from.refs[0]!]!, knownHosts: [] };
+  });
+  const git = (...words: string[]) =>
+    execFileSync(
+      'git',
+      ['-C', repository, '-c', 'user.name=Ada', '-c', 'user.email=ada@example.com', ...words],
+      {
+        encoding: 'utf8',
+      },
+    ).trim();
+  const [first, second, third] = ['1', '2', '3'].map((name) =>
+    git('commit-tree', '-p', 'main', '-m', name, 'main^{tree}'),
+  ) as [string, string, string];
+  const main = () => git('rev-parse', 'main');
+  Object.assign(hosted, { 'refs/heads/main': second, 'refs/tags/v1.4': first });
+  const settings = { ...SETTINGS, deploy_on: 'main', poll_minutes: 1 } as const;
+  await sources.connect(SHOP, settings);
+  const poll = async () => {
+    const [count, at] = [asked.length, next()! + 1];
+    sources.tick(at);
+    await eventually(() => asked.length > count && next() !== at - 1, 'it is looked at', WAIT_MS);
+    assert.equal(sources.get(SHOP).last_fetch!.error, null);
+  };
+  const sync = (ref: string | null) => sources.sync(SHOP, ref, new AbortController().signal);
+  await poll();
+  assert.equal(main(), second);
+  assert.deepEqual(await sync('v1.4'), { sha: first, deploy_id: 'deploy' });
+  await poll();
+  assert.equal(main(), first);
+  assert.equal(asked.at(-1)!.have, second, 'no history is fetched again');
+  await sources.connect(SHOP, { ...settings, poll_minutes: 2 });
+  await poll();
+  assert.equal(main(), first, 'other settings of the same branch change nothing');
+  hosted['refs/heads/main'] = third;
+  await poll();
+  assert.equal(main(), third);
+  await sync('v1.4');
+  await sync(null);
+  assert.equal(main(), third);
   await sources.stop();
 });

@@ -13,6 +13,8 @@ export type StoredSource = Pick<
 > & {
   /** Lines of SSH's `known_hosts` file. */
   known_hosts: string[];
+  /** The last fetched commit of the branch or tag that the connection deploys; missing before the first fetch. */
+  tip?: string;
 };
 
 /** A connection. Times are ms since 1970. */
@@ -55,6 +57,12 @@ export function sourceQueries(database: Database) {
     `UPDATE sources SET source = json_set(source, '$.known_hosts', json(?))
      WHERE app_id = ? AND source ->> 'url' = ?`,
   );
+  const setTip = database.prepare<
+    { sha: string; appId: string } & Record<'url' | 'branch' | 'deploy_on', string>
+  >(
+    `UPDATE sources SET source = json_set(source, '$.tip', @sha) WHERE app_id = @appId AND source ->> 'tip' IS NOT @sha
+       AND source ->> 'url' = @url AND source ->> 'branch' = @branch AND source ->> 'deploy_on' = @deploy_on`,
+  );
   const remove = database.prepare<[string]>('DELETE FROM sources WHERE app_id = ?');
   // The time always changes, so that a running fetch sees that another one is wanted after it.
   const want = database.prepare<{ appId: string; at: number }>(
@@ -90,6 +98,10 @@ export function sourceQueries(database: Database) {
     /** Stores the host keys of an SSH server, if the app is still connected to this URL. */
     pin: ({ appId, source }: SourceRow, knownHosts: string[]): void => {
       pin.run(JSON.stringify(knownHosts), appId, source.url);
+    },
+    /** Stores the fetched commit of what a connection deploys, if the connection still deploys it. */
+    setTip: ({ appId, source: { url, branch, deploy_on } }: SourceRow, sha: string): void => {
+      setTip.run({ sha, appId, url, branch, deploy_on });
     },
     /** Removes the connection of an app, if any, with its deliveries. */
     delete: (appId: string): void => {
