@@ -21,6 +21,7 @@ import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
 import { noSuchApp, Refusal, requireRoom } from '../refusal.ts';
 import { fingerprints, makeDeployKey } from './keys.ts';
+import { isNotYet, NOT_YET_MS } from './not-yet.ts';
 import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts';
 
 /** The name under which the keys of a connection are encrypted. No secret of an app can have this name. */
@@ -32,12 +33,6 @@ const DUE_AT_ONCE = 20;
  * one, only the next delivery or poll starts a fetch.
  */
 const RETRIES_MS = [10_000, 60_000, 600_000];
-/**
- * Codes of refusals by this machine, not by the Git host. They are not failed attempts: the fetch is repeated after
- * `NOT_YET_MS`.
- */
-const NOT_YET = ['host_unavailable', 'insufficient_storage', 'rate_limited'];
-const NOT_YET_MS = 60_000;
 const SHOWN_DELIVERIES = 20;
 const SECRET_BYTES = 32;
 
@@ -245,9 +240,9 @@ export class Sources {
       this.#record(row, { sha, error: null }, retry === null ? 0 : attempts + 1);
     } catch (error) {
       if (this.#ending.signal.aborted) return;
-      const isNotYet = error instanceof Refusal && NOT_YET.includes(error.code);
-      this.#record(row, { sha: null, error: reason(error) }, attempts + (isNotYet ? 0 : 1));
-      retry = isNotYet ? NOT_YET_MS : (RETRIES_MS[attempts] ?? null);
+      const isRefused = isNotYet(error);
+      this.#record(row, { sha: null, error: reason(error) }, attempts + (isRefused ? 0 : 1));
+      retry = isRefused ? NOT_YET_MS : (RETRIES_MS[attempts] ?? null);
     }
     const wait = retry === null || poll === null ? (retry ?? poll) : Math.min(retry, poll);
     sources.postpone(appId, dueAt, wait === null ? null : Date.now() + wait);

@@ -6,6 +6,7 @@ import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { PullEvent } from '../../handlers/contract/source/pulls.ts';
 import { INTERRUPTED } from '../../runtime/builds/deploy/deploy.ts';
 import { BranchChanges } from '../../runtime/git/branch-changes.ts';
+import { Refusal } from '../../runtime/refusal.ts';
 import { Sources, type SourcesOptions } from '../../runtime/sources/sources.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { commit } from '../support/builds/projects.ts';
@@ -160,6 +161,39 @@ test('a pull request that cannot be fetched has failed, and the Git host is told
     ({ arguments: [, { state }, at] }) => state === 'failed' && at !== null,
   );
   assert.notEqual(told.length, 0);
+});
+
+test('refusals of this machine do not end a pull request, except after a day', async (t) => {
+  let refusals = 0;
+  const refuse = () => {
+    refusals++;
+    return Promise.reject(new Refusal(429, 'rate_limited', 'too many imports wait'));
+  };
+  const fetches: ((sha: string) => Promise<{ sha: string; knownHosts: string[] }>)[] = [];
+  const { connect, deliver, settles, sources, pull, store } = open(t, (sha) =>
+    (fetches.shift() ?? refuse)(sha),
+  );
+  await connect('shop');
+  deliver('shop', {});
+  const row = () => store.pulls.find('shop', 5)!;
+  let at = Date.now();
+  while (refusals < 6) {
+    const before = row().dueAt;
+    sources.tick(at);
+    await eventually(() => row().dueAt !== before && row().pull.error !== null, 'it is refused', WAIT_MS);
+    const wait = row().dueAt! - Date.now();
+    assert.ok(wait > 50_000 && wait <= 60_000, `the next is in ${wait} ms`);
+    assert.deepEqual([row().pull.attempts, pull('shop').state], [0, 'queued']);
+    at = row().dueAt! + 1;
+  }
+  fetches.push(async (sha) => ({ sha, knownHosts: [] }));
+  await settles('shop', 'live');
+
+  deliver('shop', { number: 6 });
+  const old = new Date(Date.now() - 25 * HOUR_MS).toISOString();
+  store.pulls.save('shop', { ...store.pulls.find('shop', 6)!.pull, updated_at: old }, Date.now());
+  await settles('shop', 'failed', 6);
+  assert.equal(pull('shop', 6).error, 'too many imports wait');
 });
 
 test('the end of a pull request removes its preview also when nothing is known of it', async (t) => {

@@ -9,6 +9,7 @@ import type { PublicAddresses } from '../../isolation/private-networks.ts';
 import { log, reason } from '../../log.ts';
 import type { Previews } from '../../previews/previews.ts';
 import { Refusal } from '../../refusal.ts';
+import { isNotYet, NOT_YET_MS } from '../not-yet.ts';
 import { type BringOptions, bringPull, forgetPull, pullRef } from './bring-pull.ts';
 import { type GitHostApi, gitHostApi, repositoryName } from './git-host-api.ts';
 import { isUnreported, report } from './pull-report.ts';
@@ -21,6 +22,8 @@ const MOST_PULLS = 500;
 const BUILDING_MS = 1_000;
 /** Waits before further attempts, in ms. When all have failed, only another delivery or an approval starts a new attempt. */
 const RETRIES_MS = [10_000, 60_000, 600_000];
+/** After this time since the last change, in ms, refusals by this machine count as failed attempts. */
+const REFUSED_MS = 24 * 3_600_000;
 
 /** How to reach the connected repository of an app. */
 export interface OpenConnection {
@@ -111,7 +114,8 @@ export class Pulls {
         'commit_conflict',
         `pull request ${number} is at another commit now: ${pull.sha}`,
       );
-    const approved: StoredPull = { ...pull, approved_sha: pull.sha, attempts: 0 };
+    const updated_at = new Date().toISOString();
+    const approved: StoredPull = { ...pull, approved_sha: pull.sha, attempts: 0, updated_at };
     if (pull.state === 'waiting' || pull.state === 'failed')
       Object.assign(approved, { state: 'queued', error: null });
     store.pulls.save(appId, approved, Date.now());
@@ -238,14 +242,18 @@ export class Pulls {
     return token === null ? null : gitHostApi({ host, remote, token, reachable });
   }
 
-  /** Records a failed step, and retries it a few times. After the last time, a preview that was not made counts as failed. */
+  /**
+   * Records a failed step, and retries it a few times; a step that this machine refused, each minute for a day. After the last
+   * time, a preview that was not made counts as failed.
+   */
   #failed(row: PullRow, failure: unknown): void {
     if (this.#ending.signal.aborted) return;
     const { pull, appId } = row;
     const words = reason(failure);
     log('info', 'a pull request could not be handled', { app: appId, number: pull.number, error: words });
-    const wait = RETRIES_MS[pull.attempts];
-    const attempts = pull.attempts + 1;
+    const isRefused = isNotYet(failure) && Date.now() - Date.parse(pull.updated_at) < REFUSED_MS;
+    const wait = isRefused ? NOT_YET_MS : RETRIES_MS[pull.attempts];
+    const attempts = pull.attempts + (isRefused ? 0 : 1);
     // Keeps the preview's error: it matters more than the failure to report it.
     if (pull.state === 'failed') this.#save(row, { ...pull, attempts }, nextAt(wait));
     // The next step reports the failure to the Git host.
