@@ -99,7 +99,10 @@ export default { fetch(_request: Request, env: Env) { return new Response(<a />)
   const code = readFileSync(join(input.releaseDirectory, 'modules/index.js'), 'utf8');
   assert.match(code, /React\.createElement/);
   assert.match(code, /effect = true/);
-  await assertFails({ ...project, 'effect.ts': 'import "above";' }, /effect\.ts:1:8: Could not resolve "above"/);
+  await assertFails(
+    { ...project, 'effect.ts': 'import "above";' },
+    /effect\.ts:1:8: Could not resolve "above"/,
+  );
 });
 
 test('a Worker with packages and a database is installed and bundled with its migrations', async () => {
