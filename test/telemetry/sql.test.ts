@@ -214,6 +214,7 @@ for (const [sql, message] of [
     'the column blob1 must be in GROUP BY, or in an aggregate such as max(blob1) (line 1, column 8)',
   ],
   ['SELECT sleep(10)', 'there is no function sleep() (line 1, column 8)'],
+  ['SELECT uniq() FROM views', 'uniq() takes 1 arguments, not 0 (line 1, column 8)'],
   ['SELECT constructor(1), toString(1)', 'there is no function constructor() (line 1, column 8)'],
   ['SELECT sum(blob1) FROM views', 'sum() needs a number as argument 1, not String (line 1, column 12)'],
   [
@@ -284,6 +285,28 @@ test('a text does not get long before it is refused', () => {
   assert.ok(process.memoryUsage().rss - before < 100 * 1024 * 1024);
 });
 
+const startIn = (zone: string, unit: string, time: string) =>
+  rows(`SELECT toDateTime(toStartOfInterval(toDateTime('${time}'), INTERVAL ${unit}, '${zone}'), 'Etc/UTC')`)[0][0];
+
+for (const [zone, unit, time, start] of [
+  // 01:30 occurs twice.
+  ['America/New_York', '1 HOUR', '2026-11-01 05:30:00', '2026-11-01 05:00:00'],
+  ['America/New_York', '1 HOUR', '2026-11-01 06:30:00', '2026-11-01 06:00:00'],
+  ['America/New_York', '1 MINUTE', '2026-11-01 06:30:20', '2026-11-01 06:30:00'],
+  ['America/New_York', '2 HOUR', '2026-11-01 06:30:00', '2026-11-01 04:00:00'],
+  ['Europe/Berlin', '1 HOUR', '2026-10-25 00:30:00', '2026-10-25 00:00:00'],
+  ['Europe/Berlin', '1 HOUR', '2026-10-25 01:30:00', '2026-10-25 01:00:00'],
+  // 02:00 does not occur.
+  ['America/New_York', '2 HOUR', '2026-03-08 07:30:00', '2026-03-08 07:00:00'],
+  // Midnight occurs twice, or not at all.
+  ['America/Havana', '1 DAY', '2026-11-01 05:30:00', '2026-11-01 04:00:00'],
+  ['America/Havana', '1 DAY', '2026-03-08 12:00:00', '2026-03-08 05:00:00'],
+  ['Asia/Beirut', '1 DAY', '2026-03-29 12:00:00', '2026-03-28 22:00:00'],
+  ['Asia/Beirut', '1 DAY', '2026-10-24 20:30:00', '2026-10-23 21:00:00'],
+] as const)
+  test(`${time} is in the interval of ${unit} from ${start} in ${zone}`, () =>
+    assert.equal(startIn(zone, unit, time), start));
+
 test('the last times of a Date have no error in any zone', () => {
   const sql = "SELECT toDateTime(8639999999999, 'Asia/Tokyo'), toDateTime(8639999999999, 'Pacific/Niue')";
   assert.deepEqual(rows(sql), [['1970-01-01 00:00:00', '1970-01-01 00:00:00']]);
@@ -301,6 +324,11 @@ test('a query that takes too long is ended, and others go on', async () => {
   assert.equal(JSON.parse((await ask('b', 'SELECT count() AS n FROM slow')).text).data[0].n, '2000');
   await refused;
   await assert.rejects(ask('a', 'SELECT groupArray(blob1) FROM slow'), /there is no function grouparray/);
+});
+
+test('an unexpected error of a query is not reported as a timeout', async (t) => {
+  const asked = { app_ids: ['a'], owner: 'a', sql: 'SELECT 1' };
+  await assert.rejects(queryDatapoints(temporaryDirectory(t), asked), /^SqliteError|unable to open database/);
 });
 
 test('a query that keeps too much in memory is refused', (t) => {

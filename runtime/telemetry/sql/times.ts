@@ -76,8 +76,12 @@ export function localDate(seconds: number, zone: string): Date {
   return new Date((seconds + offsetAt(seconds, zone)) * 1_000);
 }
 
+/** Returns the first of two times with the same local time. A local time that a zone skips counts by the offset before it. */
 function fromLocal(local: number, zone: string): number {
-  return local - offsetAt(local - offsetAt(local, zone), zone);
+  // In no zone is this after a change of the offset that is near the local time.
+  const before = local - offsetAt(local - DAY_S, zone);
+  const after = local - offsetAt(before, zone);
+  return offsetAt(after, zone) === local - after ? after : before;
 }
 
 /** Returns the start of the interval that contains a time. A week starts on Monday. */
@@ -87,7 +91,11 @@ export function startOf(seconds: number, count: number, unit: Unit, zone: string
   if (months === undefined) {
     const step = SECONDS[unit]! * count;
     const first = unit === 'week' ? FIRST_MONDAY_S : 0;
-    return fromLocal(Math.floor((local - first) / step) * step + first, zone);
+    const start = Math.floor((local - first) / step) * step + first;
+    const offset = local - seconds;
+    // An hour that occurs twice is two intervals, but a day with it is one.
+    if (SECONDS[unit]! < DAY_S && offsetAt(start - offset, zone) === offset) return start - offset;
+    return fromLocal(start, zone);
   }
   const date = new Date(local * 1_000);
   const step = months * count;
