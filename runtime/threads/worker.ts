@@ -32,6 +32,9 @@ export interface JobOptions {
   transfer?: ArrayBuffer[];
 }
 
+/** The thread of a job was ended: the job took too long or needed too much memory. */
+export class JobEnded extends Error {}
+
 /** A pool of threads that take any job. */
 export class WorkerThreads {
   readonly #turns: FairQueue;
@@ -55,8 +58,8 @@ export class WorkerThreads {
   /**
    * Calls a function that `module` exports, in a thread. Arguments and result are copied.
    * Settles only when the job no longer runs, even after a timeout.
-   * @throws what the function throws; {Error} on a timeout, too much memory or after `close`; {QueueFull} when too many jobs
-   *   of its owner wait; the signal's reason when it aborts
+   * @throws what the function throws; {JobEnded} on a timeout or too much memory; {Error} after `close`; {QueueFull} when too
+   *   many jobs of its owner wait; the signal's reason when it aborts
    */
   run<F extends AnyFunction>(
     module: URL,
@@ -131,8 +134,8 @@ class Thread {
       resourceLimits: { maxOldGenerationSizeMb: MEMORY_MB },
     });
     this.#worker.on('message', (reply: JobReply) => this.#reply(reply));
-    this.#worker.on('error', (error: Error) => this.end(new Error(`a thread ended: ${error.message}`)));
-    this.#worker.on('exit', () => this.end(new Error('a thread ended')));
+    this.#worker.on('error', (error: Error) => this.end(new JobEnded(`a thread ended: ${error.message}`)));
+    this.#worker.on('exit', () => this.end(new JobEnded('a thread ended')));
   }
 
   get ended(): boolean {
@@ -156,7 +159,7 @@ class Thread {
       else resolve(reply.result);
     };
     const deadline = setTimeout(
-      () => this.end(new Error(`${job.name} took longer than ${deadlineMs / 1000} s and was ended`)),
+      () => this.end(new JobEnded(`${job.name} took longer than ${deadlineMs / 1000} s and was ended`)),
       deadlineMs,
     );
     try {

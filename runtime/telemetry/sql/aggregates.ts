@@ -227,7 +227,10 @@ export const aggregates: Record<string, AggregateDefinition> = {
   argmax: bestBy((a, b) => a > b),
   first_value: bestOf(() => false),
   last_value: bestOf(() => true),
-  uniq: (called) => aggregates.count!({ ...called, isDistinct: true }),
+  uniq: (called) => {
+    check(called, 'a');
+    return aggregates.count!({ ...called, isDistinct: true });
+  },
   quantileexactweighted: quantileOfParameter,
   quantileweighted: quantileOfValues,
   topk: top('a'),

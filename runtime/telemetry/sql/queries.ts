@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { HostCalls } from '../../../handlers/contract/host/host-routes.ts';
 import { QueueFull } from '../../queues/fair-queue.ts';
 import { Refusal } from '../../refusal.ts';
-import { WorkerThreads } from '../../threads/worker.ts';
+import { JobEnded, WorkerThreads } from '../../threads/worker.ts';
 import type { Written } from './formats.ts';
 import { DatasetSpread, QueryRefused, type query } from './query.ts';
 
@@ -34,10 +34,10 @@ export async function queryDatapoints(
       throw new Refusal(404, 'storage_not_found', 'no app has written a data point to this dataset');
     return written;
   } catch (error) {
-    if (error instanceof Refusal) throw error;
     if (error instanceof QueryRefused) throw new Refusal(400, 'query_failed', error.message);
     if (error instanceof DatasetSpread) throw new Refusal(409, 'dataset_spread', error.message);
     if (error instanceof QueueFull) throw new Refusal(429, 'rate_limited', error.message);
+    if (!(error instanceof JobEnded)) throw error;
     throw new Refusal(
       504,
       'query_timeout',
