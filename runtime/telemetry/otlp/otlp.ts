@@ -1,10 +1,8 @@
 // Sends data to an OTLP/HTTP endpoint with OpenTelemetry's own packages: spans and metrics of requests, metrics of apps'
 // processes, and logs. Loaded only when an endpoint is set.
+import { STATUS_CODES } from 'node:http';
 import {
   type Attributes,
-  type Counter,
-  type Gauge,
-  type Histogram,
   type HrTime,
   SeverityNumber,
   SpanKind,
@@ -16,23 +14,21 @@ import { OTLPMetricExporter } from '@opentelemetry/exporter-metrics-otlp-http';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { type Resource, resourceFromAttributes } from '@opentelemetry/resources';
 import type { ReadableLogRecord } from '@opentelemetry/sdk-logs';
-import { MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
 import type { ReadableSpan } from '@opentelemetry/sdk-trace';
 import type { Level, LogRecord } from '../logs/log-lines.ts';
 import type { Part, Taken } from '../part.ts';
 import type { OtlpOptions } from '../protocol.ts';
 import { type CountedRequest, isError } from '../traces/request-lines.ts';
+import { Meters } from './meters.ts';
 import { OtlpQueue } from './otlp-queue.ts';
 
 const SCOPE = { name: 'cellar' };
-/** Export interval of metrics, in ms. */
-const METRICS_EVERY_MS = 60_000;
 /** Time limit of one export, retries included, in ms. */
 const TIMEOUT_MS = 10_000;
-/** Maximum combinations of attributes that a metric has, such as of app, method and status. */
-const CARDINALITY = 10_000;
-/** Bounds of durations, in s: those that OpenTelemetry advises for HTTP requests. */
-const BOUNDARIES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
+/** Series of metrics above which all begin again. */
+const SERIES_MAX = 20_000;
+/** Time until all series begin again after an app was deleted or renamed, in ms. */
+const STALE_MS = 3_600_000;
 const SEVERITIES: Record<Level, SeverityNumber> = {
   debug: SeverityNumber.DEBUG,
   info: SeverityNumber.INFO,
@@ -42,6 +38,8 @@ const SEVERITIES: Record<Level, SeverityNumber> = {
 const NO_SPAN = '';
 /** HTTP methods to export. All others are exported as `_OTHER`, because clients may invent any method. */
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'CONNECT', 'TRACE']);
+/** Status of a request whose client left before the response began. */
+const CLIENT_LEFT = 499;
 
 /** The part of telemetry that exports to other systems. It stores nothing on the disk. */
 export class Otlp implements Part {
@@ -50,11 +48,14 @@ export class Otlp implements Part {
   readonly #nameOf: (appId: string) => string;
   readonly #spans: OtlpQueue<ReadableSpan>;
   readonly #records: OtlpQueue<ReadableLogRecord>;
-  readonly #meters: MeterProvider;
-  readonly #duration: Histogram;
-  readonly #cpu: Counter;
-  readonly #memory: Gauge;
-  readonly #wakes: Counter;
+  readonly #startMeters: () => Meters;
+  #meters: Meters;
+  /** Resolves when all earlier meters are closed. */
+  #closed: Promise<unknown> = Promise.resolve();
+  /** Slugs of the apps that have series, by app id. */
+  readonly #slugs = new Map<string, string>();
+  /** When the first app with series was deleted or renamed, in ms since 1970; null: none was. */
+  #staleAt: number | null = null;
   readonly #resources = new Map<string, Resource>();
 
   /** @param nameOf returns an app's slug, or its id while the slug is not known */
@@ -67,25 +68,8 @@ export class Otlp implements Part {
     });
     this.#spans = new OtlpQueue(new OTLPTraceExporter(to('traces')));
     this.#records = new OtlpQueue(new OTLPLogExporter(to('logs')));
-    this.#meters = new MeterProvider({
-      resource: resourceFromAttributes({ 'service.name': 'cellar' }),
-      views: [{ instrumentName: '*', aggregationCardinalityLimit: CARDINALITY }],
-      readers: [
-        new PeriodicExportingMetricReader({
-          exporter: new OTLPMetricExporter(to('metrics')),
-          exportIntervalMillis: METRICS_EVERY_MS,
-          exportTimeoutMillis: TIMEOUT_MS,
-        }),
-      ],
-    });
-    const meter = this.#meters.getMeter(SCOPE.name);
-    this.#duration = meter.createHistogram('http.server.request.duration', {
-      unit: 's',
-      advice: { explicitBucketBoundaries: BOUNDARIES },
-    });
-    this.#cpu = meter.createCounter('cellar.app.cpu.time', { unit: 's' });
-    this.#memory = meter.createGauge('cellar.app.memory.usage', { unit: 'By' });
-    this.#wakes = meter.createCounter('cellar.app.wakes', { unit: '{wake}' });
+    this.#startMeters = () => new Meters(SCOPE.name, new OTLPMetricExporter(to('metrics')), TIMEOUT_MS);
+    this.#meters = this.#startMeters();
   }
 
   get dropped(): Record<string, number> {
@@ -93,20 +77,25 @@ export class Otlp implements Part {
   }
 
   take({ requests, usage }: Pick<Taken, 'requests' | 'usage'>): void {
+    const { duration, cpu, memory, wakes: wakeups } = this.#meters;
     for (const request of requests) {
       const attributes = attributesOf(request);
       // The user decides how long a WebSocket lasts.
       if (!request.upgraded)
-        this.#duration.record(request.durationMs / 1000, { ...attributes, ...this.#app(request.appId) });
+        duration.record(request.durationMs / 1000, {
+          ...attributes,
+          'http.response.status_code': knownStatus(request.status),
+          ...this.#app(request.appId),
+        });
       this.#spans.add(this.#span(request, attributes));
     }
     for (const { appId, cpuMs, memoryBytes, processes, wakes } of usage) {
       const app = this.#app(appId);
-      if (cpuMs > 0) this.#cpu.add(cpuMs / 1000, app);
+      if (cpuMs > 0) cpu.add(cpuMs / 1000, app);
       // The memory is the largest of a batch, in which the last process may have ended. A gauge keeps its last value.
-      if (processes === 0) this.#memory.record(0, app);
-      else if (memoryBytes > 0) this.#memory.record(memoryBytes, app);
-      if (wakes > 0) this.#wakes.add(wakes, app);
+      if (processes === 0) memory.record(0, app);
+      else if (memoryBytes > 0) memory.record(memoryBytes, app);
+      if (wakes > 0) wakeups.add(wakes, app);
     }
   }
 
@@ -134,8 +123,20 @@ export class Otlp implements Part {
     });
   }
 
-  /** Forgets the app's resources. Its queued spans and log records are still sent. */
+  /** Begins all series of metrics again, if there are too many or some are of deleted or renamed apps. */
+  prune(now: number): boolean {
+    const isStale = this.#staleAt !== null && now - this.#staleAt >= STALE_MS;
+    if (!isStale && this.#meters.series <= SERIES_MAX) return false;
+    this.#closeMeters();
+    this.#meters = this.#startMeters();
+    this.#slugs.clear();
+    this.#staleAt = null;
+    return false;
+  }
+
+  /** Forgets the app's resources and, within an hour, its metrics. Its queued spans and log records are still sent. */
   forget(appId: string): boolean {
+    if (this.#slugs.delete(appId)) this.#staleAt ??= Date.now();
     for (const [key, { attributes }] of this.#resources)
       if (attributes['cellar.app.id'] === appId) this.#resources.delete(key);
     return false;
@@ -143,11 +144,24 @@ export class Otlp implements Part {
 
   /** Sends the queued items once. */
   async close(): Promise<void> {
-    await Promise.allSettled([this.#spans.close(), this.#records.close(), this.#meters.shutdown()]);
+    this.#closeMeters();
+    await Promise.allSettled([this.#spans.close(), this.#records.close(), this.#closed]);
+  }
+
+  #closeMeters(): void {
+    // A failed export has been retried. OpenTelemetry reports it.
+    const closing = this.#meters.close().catch(() => {});
+    this.#closed = Promise.all([this.#closed, closing]).then(() => {});
   }
 
   #app(appId: string): Attributes {
-    return { 'cellar.app.id': appId, 'cellar.app.slug': this.#nameOf(appId) };
+    const slug = this.#nameOf(appId);
+    const known = this.#slugs.get(appId);
+    if (known !== slug) {
+      if (known !== undefined) this.#staleAt ??= Date.now();
+      this.#slugs.set(appId, slug);
+    }
+    return { 'cellar.app.id': appId, 'cellar.app.slug': slug };
   }
 
   /** Returns the OpenTelemetry resource of an app: a service named by the app's slug. After a rename it is a new one. */
@@ -210,6 +224,12 @@ function attributesOf({ method, status }: CountedRequest): Attributes {
     'http.request.method': METHODS.has(method) ? method : '_OTHER',
     'http.response.status_code': status,
   };
+}
+
+/** Returns the status, or the first status of its class if it is not a registered one. Otherwise an app could make many series. */
+function knownStatus(status: number): number {
+  const isKnown = status === CLIENT_LEFT || STATUS_CODES[status] !== undefined;
+  return isKnown ? status : Math.floor(status / 100) * 100;
 }
 
 /** Converts ms to seconds and nanoseconds. */
