@@ -75,7 +75,7 @@ export class Host {
     const bucket = this.#parts.bucket?.start();
     bucket?.catch(() => {});
     telemetry.start();
-    // Not with several hosts: the telemetry may belong to an app that runs on another host now.
+    // With several hosts, the telemetry may belong to an app that runs on another host now. Then `#startCopies` does this.
     if (this.config.RUNNER_ADDRESS === null) telemetry.keepOnly(apps.memories().map(({ id }) => id));
     await geo.look();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
@@ -149,9 +149,22 @@ export class Host {
         log('error', 'TCP connections for apps cannot be accepted', { error: reason(error) }),
       );
     void snapshots.start();
-    telemetry.startCopies();
+    this.#startCopies();
     if (this.config.RUNNER_OIDC_URL !== null) void checkProvider(this.config.RUNNER_OIDC_URL);
     return known.addresses;
+  }
+
+  /** Starts the copies of telemetry. First, as one of several hosts, removes the telemetry of apps that do not exist. */
+  #startCopies(): void {
+    const { apps, homes, telemetry } = this.#parts;
+    if (homes === null) {
+      telemetry.startCopies(null);
+      return;
+    }
+    const appIds = [...homes.appIds, ...apps.memories().map(({ id }) => id)];
+    telemetry.keepOnly(appIds);
+    const living = homes.others.filter(({ state }) => state !== 'silent').map(({ id }) => id);
+    telemetry.startCopies({ living, apps: appIds });
   }
 
   /** Starts to receive e-mails, if a port is set. A failure is only logged, because apps serve without e-mails. */

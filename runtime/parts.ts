@@ -130,6 +130,7 @@ export function assemble(config: Config) {
   if (hosts !== null && membership !== null) {
     hosts.askNow = () => membership.reportNow();
     hosts.homes.onAwaited = () => void membership.reportNow();
+    hosts.homes.onDeleted = (appId) => observability.telemetry.forget(appId);
   }
 
   /** Called about once a second. */

@@ -19,6 +19,8 @@ export class Homes {
   readonly #awaited = new Map<string, string>();
   /** Called when a request waits for an app whose home is lost, so that this host reports it to the control plane soon. */
   onAwaited: () => void = () => {};
+  /** Called with the id of each app that was deleted, wherever its home was. */
+  onDeleted: (appId: string) => void = () => {};
   #revision = 0;
   #isKnown = false;
   #changed = Promise.withResolvers<void>();
@@ -30,6 +32,11 @@ export class Homes {
 
   get others(): readonly KnownHost[] {
     return this.#hosts.filter(({ id }) => id !== this.self);
+  }
+
+  /** The ids of all apps with a route. */
+  get appIds(): string[] {
+    return [...this.#routes.keys()];
   }
 
   /** Whether this host does the work that one host does for all: it has the lowest id of the active hosts. */
@@ -104,6 +111,8 @@ export class Homes {
     }
     for (const id of deleted) this.#remove(id);
     for (const route of routes) this.#put(route);
+    // An app that was undeleted since has a route.
+    for (const id of deleted) if (!this.#routes.has(id)) this.onDeleted(id);
     this.#announce();
   }
 

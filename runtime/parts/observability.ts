@@ -24,7 +24,7 @@ export type ObservabilityParts = ReturnType<typeof makeObservability>;
  * @param reporting.send sends reports of apps to the control plane
  */
 export function makeObservability(
-  { config, paths, store, reachable, known }: Base,
+  { config, paths, store, reachable, known, homes }: Base,
   describe: (appId: string) => AlertedApp | null,
   {
     isApp,
@@ -42,6 +42,7 @@ export function makeObservability(
           ? null
           : { endpoint: config.OTEL_EXPORTER_OTLP_ENDPOINT, headers: config.OTEL_EXPORTER_OTLP_HEADERS },
       bucket: bucketPlace(config),
+      host: homes?.self ?? null,
       fleetLog: config.RUNNER_FLEET_LOG,
       releases: paths.allReleases,
       versions: versionsIn(paths.uploads),

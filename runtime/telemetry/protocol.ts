@@ -8,6 +8,7 @@ import type { AppReport } from '../../handlers/contract/host/host-calls.ts';
 import type { TelemetryAnswers } from '../../handlers/contract/host/host-routes.ts';
 import type { GroupedError } from '../../handlers/contract/telemetry/grouped-errors.ts';
 import type { S3Place } from '../bucket/place.ts';
+import type { KnownHosts } from './copies/source.ts';
 import type { Level, Source } from './logs/log-lines.ts';
 import type { EncodedRequests } from './traces/request-lines.ts';
 
@@ -122,8 +123,8 @@ export type ToThread =
   | { type: 'names'; names: [appId: string, slug: string][] }
   /** Remove the data of all apps that are not listed. */
   | { type: 'keep'; appIds: string[] }
-  /** The bucket may be used for copies. */
-  | { type: 'copy' }
+  /** The bucket may be used for copies. `hosts`: null for the only host. */
+  | { type: 'copy'; hosts: KnownHosts | null }
   | { type: 'close' };
 
 /** An open error group with a new error. */
@@ -170,6 +171,8 @@ export interface ThreadOptions {
   otlp: OtlpOptions | null;
   /** The bucket with copies; `null`: none. */
   bucket: S3Place | null;
+  /** The id of this host, as one of several; `null` for the only host. */
+  host: string | null;
   /** Directory of all releases, each in `<app id>/<deploy id>`. */
   releases: string;
   /** Directory of all uploaded versions; default: that of the releases. */

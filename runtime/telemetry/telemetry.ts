@@ -5,6 +5,7 @@ import type { RequestRecord } from '../edge/log/record.ts';
 import { logRarely } from '../log.ts';
 import { countLines } from '../processes/lines.ts';
 import type { OutputPipe, OutputSink } from '../processes/output-sink.ts';
+import type { KnownHosts } from './copies/source.ts';
 import { RestartedThread } from './kept-thread.ts';
 import { NextBatch } from './next-batch.ts';
 import type {
@@ -17,6 +18,7 @@ import type {
   OpenGroup,
   Said,
   ThreadOptions,
+  ToThread,
   Usage,
 } from './protocol.ts';
 import { Questions, TelemetryError } from './questions.ts';
@@ -52,7 +54,8 @@ export class Telemetry {
   readonly #names = new Map<string, string>();
   #lastId = 0;
 
-  #mayCopy = false;
+  /** Sent to each thread once the bucket may be used. */
+  #copying: ToThread | null = null;
 
   readonly #next = new NextBatch();
   #timer: NodeJS.Timeout | null = null;
@@ -165,10 +168,13 @@ export class Telemetry {
     this.#thread.send({ type: 'keep', appIds });
   }
 
-  /** Starts the copies in the bucket. Call it once the bucket may be used. The thread first loads copies that it lacks. */
-  startCopies(): void {
-    this.#mayCopy = true;
-    this.#thread.send({ type: 'copy' });
+  /**
+   * Starts the copies in the bucket. Call it once the bucket may be used. The thread first loads copies that it lacks.
+   * @param hosts the other hosts; null for the only host
+   */
+  startCopies(hosts: KnownHosts | null): void {
+    this.#copying = { type: 'copy', hosts };
+    this.#thread.send(this.#copying);
   }
 
   /**
@@ -278,7 +284,7 @@ export class Telemetry {
   #begin(): void {
     this.#thread.send({ type: 'names', names: [...this.#names] });
     for (const id of this.#following.keys()) this.#sendFollow(id);
-    if (this.#mayCopy) this.#thread.send({ type: 'copy' });
+    if (this.#copying !== null) this.#thread.send(this.#copying);
     this.#flushSoon();
   }
 

@@ -2,6 +2,7 @@
 import { mkdirSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
 import { parentPort, workerData } from 'node:worker_threads';
+import { copiesOf } from './copies/source.ts';
 import { Errors } from './errors/errors.ts';
 import { SourceStacks } from './errors/source-stacks.ts';
 import { Logs } from './logs/logs.ts';
@@ -108,7 +109,7 @@ port.on('message', (message: ToThread) => {
   } else if (message.type === 'keep') forgetAllBut(new Set(message.appIds));
   else if (message.type === 'names') {
     for (const [appId, slug] of message.names) names.set(appId, slug);
-  } else if (message.type === 'copy') copies?.start();
+  } else if (message.type === 'copy') copies?.start(message.hosts);
   else void close();
 });
 // Saves the compiled code now, because the host and this thread may be killed.
@@ -117,9 +118,11 @@ flushCompileCache();
 async function openCopies() {
   if (options.bucket === null) return null;
   const { Copies } = await import('./copies/copies.ts');
+  const root = copiesOf(options.host);
   return new Copies({
     place: options.bucket,
-    sources: [errors.copies(), ...metrics.copies()],
+    root,
+    sources: [errors.copies(root), ...metrics.copies(root)],
     onTrouble: (message, error) =>
       say({ type: 'trouble', message: `copies of errors and metrics: ${message}`, error }),
   });

@@ -209,3 +209,25 @@ test('a host that leaves says so again until the control plane answers, or its t
   await other.membership.leave(1_000);
   assert.equal(other.homes.revision, 7);
 });
+
+test('a deleted app is reported once, and not if it was undeleted since', () => {
+  const homes = new Homes('one', 'localhost');
+  const deleted: string[] = [];
+  homes.onDeleted = (appId) => deleted.push(appId);
+  const route = (id: string) => ({
+    ...{
+      id,
+      slug: id,
+      owner: 'owner',
+      hostnames: [],
+      storage: 'bucket' as const,
+      home: 'two',
+      generation: 1,
+    },
+    limits: { clientRpm: null, appRpm: null },
+  });
+  homes.take({ ...ANSWER, routes: [route('a'), route('b'), route('c')] });
+  homes.take({ ...ANSWER, whole: false, routes: [route('b')], deleted: ['a', 'b'] });
+  assert.deepEqual(deleted, ['a']);
+  assert.deepEqual(homes.appIds, ['c', 'b']);
+});

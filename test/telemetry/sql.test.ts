@@ -286,7 +286,9 @@ test('a text does not get long before it is refused', () => {
 });
 
 const startIn = (zone: string, unit: string, time: string) =>
-  rows(`SELECT toDateTime(toStartOfInterval(toDateTime('${time}'), INTERVAL ${unit}, '${zone}'), 'Etc/UTC')`)[0][0];
+  rows(
+    `SELECT toDateTime(toStartOfInterval(toDateTime('${time}'), INTERVAL ${unit}, '${zone}'), 'Etc/UTC')`,
+  )[0][0];
 
 for (const [zone, unit, time, start] of [
   // 01:30 occurs twice.

@@ -19,7 +19,15 @@ function directory(): Disposable & { path: string } {
 
 function options(path: string): ThreadOptions {
   const directory = join(path, 'telemetry');
-  return { directory, retentionDays: 30, otlp: null, bucket: null, releases: '/nowhere', fleetLog: 'error' };
+  return {
+    directory,
+    retentionDays: 30,
+    otlp: null,
+    bucket: null,
+    host: null,
+    releases: '/nowhere',
+    fleetLog: 'error',
+  };
 }
 
 function started(path: string): Telemetry & AsyncDisposable {

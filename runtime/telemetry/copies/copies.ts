@@ -8,7 +8,7 @@ import { ifThere } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
 import type { Part } from '../part.ts';
 import { type CopiedRow, hashOf, pack, textOf, unpack } from './content.ts';
-import { COPIES, type CopySource } from './source.ts';
+import { COPIES, type CopySource, copiesOf, type KnownHosts } from './source.ts';
 
 const EVERY_MS = 60_000;
 /** Pause after each object, in ms, for other work of the thread. */
@@ -22,6 +22,8 @@ const UNREADABLE = 'unreadable';
 
 export interface CopiesOptions {
   place: S3Place;
+  /** The folder of this host's copies. */
+  root: string;
   sources: CopySource[];
   /** Called when copying fails, which is then retried, and when an object cannot be loaded. */
   onTrouble: (message: string, error: string) => void;
@@ -39,6 +41,8 @@ export class Copies implements Part {
   /** Apps deleted before all copies were loaded. Their rows in copies are not loaded. */
   readonly #forgotten = new Set<string>();
   #forgets = 0;
+  /** Whether all copies that this host has taken over are removed. */
+  #isTidy = false;
 
   constructor(options: CopiesOptions) {
     this.#options = options;
@@ -46,9 +50,12 @@ export class Copies implements Part {
     this.#where = `${bucketUrl(options.place)}/${options.place.prefix}`;
   }
 
-  /** Starts copying. Call it once this Cellar may write to the bucket. Further calls do nothing. */
-  start(): void {
-    this.#running ??= this.#run();
+  /**
+   * Starts copying. Call it once this Cellar may write to the bucket. Further calls do nothing.
+   * @param hosts the other hosts; null for the only host
+   */
+  start(hosts: KnownHosts | null): void {
+    this.#running ??= this.#run(hosts);
   }
 
   forget(appId: string): boolean {
@@ -69,19 +76,20 @@ export class Copies implements Part {
   }
 
   /** Loads the bucket's copies, unless they are loaded, and copies the changes. @throws {Error} when the bucket fails */
-  async round(): Promise<void> {
-    await this.#load();
+  async round(hosts: KnownHosts | null): Promise<void> {
+    await this.#load(hosts);
     await this.#copy();
+    if (!this.#isTidy) await this.#tidy();
   }
 
   get #isLoaded(): boolean {
     return this.#options.sources.every(({ copies, folder }) => copies.place(folder) === this.#where);
   }
 
-  async #run(): Promise<void> {
+  async #run(hosts: KnownHosts | null): Promise<void> {
     const { signal } = this.#closing;
     while (!signal.aborted) {
-      await this.round().catch((error: unknown) => {
+      await this.round(hosts).catch((error: unknown) => {
         if (!signal.aborted)
           this.#options.onTrouble(
             'the bucket could not be read or written; Cellar tries again',
@@ -92,39 +100,77 @@ export class Copies implements Part {
     }
   }
 
-  async #load(): Promise<void> {
+  async #load(hosts: KnownHosts | null): Promise<void> {
     const { sources } = this.#options;
     if (this.#isLoaded) return;
     const all = await this.#store.list(COPIES);
     const names = all.map(({ name }) => name).sort();
+    const apps = hosts && new Set(hosts.apps);
     for (const source of sources) {
-      const { copies, folder } = source;
+      const { copies, folder, table } = source;
       const place = copies.place(folder);
-      if (place === null) {
-        // The newest first: people look at the newest figures.
-        for (const name of names.filter((name) => source.has(name)).reverse())
-          if (copies.hash(name) === null) await this.#loadOne(source, name);
-      } else if (place !== this.#where) copies.clear(folder);
+      // Before this host had a folder of its own, its copies were in `COPIES`.
+      const before = place ?? copies.place(COPIES + table);
+      if (before === null) {
+        for (const root of this.#roots(names, hosts)) {
+          const from = root + table;
+          // The newest first: people look at the newest figures.
+          for (const name of names.filter((name) => name.startsWith(from)).reverse()) {
+            const own = folder + name.slice(from.length);
+            if (source.has(own) && copies.hash(name) === null) await this.#loadOne(source, name, own, apps);
+          }
+        }
+      } else if (before !== this.#where) copies.clear(place === null ? COPIES + table : folder);
       copies.setPlace(folder, this.#where);
     }
     this.#forgotten.clear();
   }
 
-  async #loadOne(source: CopySource, name: string): Promise<void> {
+  /** Returns the folders of the hosts whose copies an empty host loads. Its own is the first. */
+  #roots(names: string[], hosts: KnownHosts | null): string[] {
+    const { root } = this.#options;
+    if (hosts === null) return [root];
+    const found = new Set(names.flatMap((name) => /^telemetry\/hosts\/[^/]+\//.exec(name)?.[0] ?? []));
+    const living = hosts.living.map(copiesOf);
+    const lost = [...found].filter((each) => each !== root && !living.includes(each));
+    // Copies without a host may be of a living host with an older version.
+    return [root, ...lost, ...(living.length === 0 ? [COPIES] : [])];
+  }
+
+  /**
+   * Loads an object.
+   * @param own the name of this host's own object for the same rows; `name` itself unless the object is of another host
+   * @param apps the apps whose rows are loaded from other hosts; null for all
+   */
+  async #loadOne(source: CopySource, name: string, own: string, apps: Set<string> | null): Promise<void> {
+    const { copies } = source;
     this.#closing.signal.throwIfAborted();
-    if (source.isOld(name, Date.now())) return source.copies.save(name, '');
+    if (source.isOld(own, Date.now())) return copies.save(name, '');
     const bytes = await ifThere(this.#store.read(name));
     if (bytes === null) return;
     try {
       const { rows, hash } = await unpack(bytes);
-      const kept = rows.filter(({ app_id }) => !this.#forgotten.has(app_id));
+      const kept = rows.filter(
+        ({ app_id }) => !this.#forgotten.has(app_id) && (name === own || apps === null || apps.has(app_id)),
+      );
+      // Before the rows are added, so that a crash in between does not keep them out of this host's own copies.
+      if (name !== own) copies.save(own, '');
       source.take(name, kept, kept.length === rows.length ? hash : '');
     } catch (error) {
       if (!isOfContent(error)) throw error;
-      source.copies.save(name, UNREADABLE);
+      copies.save(name, UNREADABLE);
       this.#options.onTrouble(`${name} cannot be loaded`, reason(error));
     }
     await sleep(PAUSE_MS);
+  }
+
+  /** Removes copies in folders of lost hosts, and this host's copies of an older version: its own folder has the rows now. */
+  async #tidy(): Promise<void> {
+    for (const source of this.#options.sources)
+      for (const name of source.copies.names(COPIES))
+        if (!name.startsWith(this.#options.root) && source.copies.hash(name) !== UNREADABLE)
+          await this.#remove(source, name);
+    this.#isTidy = true;
   }
 
   async #copy(): Promise<void> {

@@ -5,8 +5,23 @@ import type { CopiedRow } from './content.ts';
 /** Folder of all copies, below the prefix of the bucket. */
 export const COPIES = 'telemetry/';
 
+/** Returns the folder of a host's copies. @param host the host's id; null for the only host */
+export function copiesOf(host: string | null): string {
+  return host === null ? COPIES : `${COPIES}hosts/${host}/`;
+}
+
+/** What one of several hosts knows of the others when it loads copies. */
+export interface KnownHosts {
+  /** Ids of the other hosts that report. All others are lost: an empty host takes over their copies. */
+  living: string[];
+  /** Ids of all apps. Rows of others are not taken over. */
+  apps: string[];
+}
+
 /** The copies of one table. Its folder has folders of periods or ids, each with numbered objects. */
 export interface CopySource {
+  /** Such as `minutes/`, in the folder of the host's copies. */
+  readonly table: string;
   /** Such as `telemetry/minutes/`. */
   readonly folder: string;
   readonly copies: CopyQueries;
@@ -20,7 +35,7 @@ export interface CopySource {
   has(name: string): boolean;
   /** Whether an object is too old to be kept. */
   isOld(name: string, now: number): boolean;
-  /** Adds an object's rows to the table and stores its hash, in one transaction. */
+  /** Adds an object's rows to the table and stores its hash, in one transaction. The object may be of a lost host. */
   take(name: string, rows: CopiedRow[], hash: string): void;
   /** Called before the rows of an app are removed. */
   forget?(appId: string): void;

@@ -3,13 +3,14 @@ import type { Database } from 'better-sqlite3';
 import { type CopyQueries, copyQueries } from '../../../sqlite/telemetry/copies.ts';
 import type { CopiedGroup, ErrorQueries } from '../../../sqlite/telemetry/errors.ts';
 import type { CopiedRow } from '../copies/content.ts';
-import { COPIES, type CopySource } from '../copies/source.ts';
+import type { CopySource } from '../copies/source.ts';
 
 /** Number of ids in an object's range. */
 const IDS = 250;
 
 export class ErrorCopies implements CopySource {
-  readonly folder = `${COPIES}errors/`;
+  readonly table = 'errors/';
+  readonly folder: string;
   readonly copies: CopyQueries;
   readonly #queries: ErrorQueries;
   readonly #add: (groups: CopiedGroup[]) => void;
@@ -18,8 +19,12 @@ export class ErrorCopies implements CopySource {
   /** The table's state at the last call of `changed`. */
   #state = '';
 
-  /** @param add adds groups to the table, in a transaction */
-  constructor(database: Database, queries: ErrorQueries, add: (groups: CopiedGroup[]) => void) {
+  /**
+   * @param root the folder of the host's copies
+   * @param add adds groups to the table, in a transaction
+   */
+  constructor(database: Database, root: string, queries: ErrorQueries, add: (groups: CopiedGroup[]) => void) {
+    this.folder = `${root}${this.table}`;
     this.copies = copyQueries(database);
     this.#queries = queries;
     this.#add = add;

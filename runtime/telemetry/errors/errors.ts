@@ -236,9 +236,9 @@ export class Errors implements Part {
     return { ...shownGroup(this.#queries, group), occurrences };
   }
 
-  /** Returns the error groups as a source of copies in the bucket. */
-  copies(): CopySource {
-    return new ErrorCopies(this.#database, this.#queries, (groups) => {
+  /** Returns the error groups as a source of copies in the bucket. @param root the folder of the host's copies */
+  copies(root: string): CopySource {
+    return new ErrorCopies(this.#database, root, this.#queries, (groups) => {
       for (const copied of groups) {
         const group = this.#groups.add(copied);
         if (group !== null) this.#show(group, group.status);

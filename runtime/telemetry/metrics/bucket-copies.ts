@@ -3,7 +3,7 @@ import type { Database } from 'better-sqlite3';
 import { type BucketTable, bucketQueries, type CopiedBucket } from '../../../sqlite/telemetry/buckets.ts';
 import { type CopyQueries, copyQueries } from '../../../sqlite/telemetry/copies.ts';
 import type { CopiedRow } from '../copies/content.ts';
-import { COPIES, type CopySource } from '../copies/source.ts';
+import type { CopySource } from '../copies/source.ts';
 
 const HOUR_MS = 3_600_000;
 /** Maximum rows of an object. */
@@ -29,13 +29,16 @@ export interface BucketCopiesOptions {
 }
 
 export class BucketCopies implements CopySource {
+  readonly table: string;
   readonly folder: string;
   readonly copies: CopyQueries;
   readonly #rows: ReturnType<typeof bucketQueries>;
   readonly #options: BucketCopiesOptions;
 
-  constructor(database: Database, table: BucketTable, options: BucketCopiesOptions) {
-    this.folder = `${COPIES}${table}/`;
+  /** @param root the folder of the host's copies */
+  constructor(database: Database, root: string, table: BucketTable, options: BucketCopiesOptions) {
+    this.table = `${table}/`;
+    this.folder = `${root}${this.table}`;
     this.copies = copyQueries(database);
     this.#rows = bucketQueries(database, table);
     this.#options = options;

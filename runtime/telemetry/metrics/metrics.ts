@@ -134,11 +134,14 @@ export class Metrics implements Part {
     return this.#written.apps();
   }
 
-  /** Returns the hour buckets and the minute buckets as sources of copies in the bucket. */
-  copies(): CopySource[] {
+  /**
+   * Returns the hour buckets and the minute buckets as sources of copies in the bucket.
+   * @param root the folder of the host's copies
+   */
+  copies(root: string): CopySource[] {
     const minutesMs = Math.min(MINUTES_COPIED_MS, this.#retentionMs);
     const of = (table: BucketTable, buckets: Buckets, periodMs: number, keptMs: number) =>
-      new BucketCopies(this.#database, table, {
+      new BucketCopies(this.#database, root, table, {
         periodMs,
         keptMs,
         add: (rows) => {

@@ -38,6 +38,7 @@ if (telemetryPath !== undefined) {
     retentionDays: 30,
     otlp: null,
     bucket: null,
+    host: null,
     releases: '/nowhere',
     fleetLog: 'error',
   });
