@@ -118,6 +118,7 @@ class Server {
     requireAllowedWay(path, this.#env);
     const auth = await this.#library();
     await this.#clean(Date.now());
+    await this.#endOldSession(request, auth);
     const response =
       path === '/api/auth/sign-in/email'
         ? await signInByPassword(request, auth, this.#attempts)
@@ -127,6 +128,13 @@ class Server {
     await response.body?.cancel();
     // For a locked account, better-auth does not report the remaining time.
     throw new TooMany(Number(wait) || LOCK_S);
+  }
+
+  /** Ends the session of a request's cookie if it is too old: some routes of better-auth replace it by a new one. */
+  async #endOldSession({ headers }: Request, auth: Auth): Promise<void> {
+    if (this.#env.OIDC_URL === '' || !headers.has('cookie')) return;
+    const found = await auth.api.getSession({ headers, query: { disableRefresh: true } });
+    if (found !== null) await endOldSession(this.#env, found.session);
   }
 
   /** Answers with the signed-in account, or null, and with facts about this Cellar that pages need. */

@@ -17,19 +17,24 @@ const PROVIDER = 'oidc';
 export const CALLBACK = `/api/auth/callback/${PROVIDER}`;
 /** better-auth's name for the route `CALLBACK`. */
 const ROUTE = '/callback/:id';
-/** Ends of the paths for signing in and setting a password that are off when the provider is required. */
+/**
+ * Parts of the paths that are off when the provider is required: they sign in, set a password, or replace a session by a
+ * new one.
+ */
 const OTHER_WAYS = [
   '/sign-in/email',
   '/passkey/generate-authenticate-options',
   '/passkey/verify-authentication',
+  '/change-password',
+  '/two-factor/',
   '/forgot',
   '/welcome',
   '/invites/accept',
 ];
 const NAME_CHARACTERS = 100;
 /**
- * Maximum session of a person whom the provider knows, in ms. Their groups are read only at a sign-in, so they must repeat
- * it.
+ * Maximum session of a person whom the provider knows, in ms, and of everybody when the provider is required. Groups are
+ * read only at a sign-in, so people must repeat it.
  */
 const SESSION_MS = 24 * 3_600_000;
 
@@ -45,21 +50,21 @@ export function shownProvider({ OIDC_URL, OIDC_NAME, OIDC_REQUIRED }: Env) {
 
 /** Refuses a path of `OTHER_WAYS` when people can sign in only by the provider. @throws {Problem} `forbidden` */
 export function requireAllowedWay(path: string, { OIDC_REQUIRED, OIDC_NAME }: Env): void {
-  const isOff = OIDC_REQUIRED === 'on' && OTHER_WAYS.some((each) => path.endsWith(each));
+  const isOff = OIDC_REQUIRED === 'on' && OTHER_WAYS.some((each) => path.includes(each));
   if (isOff)
     throw new Problem('forbidden', `Passwords and passkeys are off here: sign in with ${OIDC_NAME}.`);
 }
 
 /**
- * Ends a session that is older than `SESSION_MS`, if the provider knows its person.
+ * Ends a session that is older than `SESSION_MS`, if the provider knows its person or is required.
  * @returns whether the session was ended
  */
 export async function endOldSession(
-  { DB, OIDC_URL }: Env,
+  { DB, OIDC_URL, OIDC_REQUIRED }: Env,
   { id, createdAt }: { id: string; createdAt: Date },
 ): Promise<boolean> {
   if (OIDC_URL === '' || Date.now() - createdAt.getTime() < SESSION_MS) return false;
-  return endSessionBy(DB, PROVIDER, id);
+  return endSessionBy(DB, OIDC_REQUIRED === 'on' ? null : PROVIDER, id);
 }
 
 /** Configures better-auth's plugin for OpenID Connect. It checks state, nonce, PKCE and the signature of the ID token. */

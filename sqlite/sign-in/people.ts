@@ -66,12 +66,20 @@ export async function personOf(db: D1Database, provider: string, subject: string
   return found?.userId ?? null;
 }
 
-/** Ends a session, by its id, if its person has an identity at a provider. @returns whether it was ended */
-export async function endSessionBy(db: D1Database, provider: string, session: string): Promise<boolean> {
+/**
+ * Ends a session, by its id.
+ * @param provider ends it only if its person has an identity there; null: in any case
+ * @returns whether it was ended
+ */
+export async function endSessionBy(
+  db: D1Database,
+  provider: string | null,
+  session: string,
+): Promise<boolean> {
   const ended = await db
     .prepare(
-      `DELETE FROM session WHERE id = ?1 AND EXISTS (
-         SELECT 1 FROM account WHERE account.userId = session.userId AND providerId = ?2) RETURNING id`,
+      `DELETE FROM session WHERE id = ?1 AND (?2 IS NULL OR EXISTS (
+         SELECT 1 FROM account WHERE account.userId = session.userId AND providerId = ?2)) RETURNING id`,
     )
     .bind(session, provider)
     .first();

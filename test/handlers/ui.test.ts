@@ -16,6 +16,27 @@ const ADA = { id: '0123456789abcdef', name: 'Ada', email: 'ada@example.com', rol
 /** What Ada enters at the link that the first start prints. */
 const WELCOME = { token: 'x', name: 'Ada', email: 'ada@example.com', password: 'a long enough password' };
 
+const PROVIDER = { OIDC_URL: 'https://id.example.com', OIDC_SCOPES: 'openid', OIDC_NAME: 'Example' };
+/** Signs Ada in by the link of the first start. @returns her cookie */
+async function signIn(ui: UiInProcess): Promise<string> {
+  ui.api = () => Response.json(ADA);
+  return cookieOf(await ui.post('/welcome', WELCOME));
+}
+const cookieOf = (answer: Response) => answer.headers.getSetCookie()[0]!.split(';')[0]!;
+/** Stores that the provider knows Ada. */
+function knowAda(ui: UiInProcess): void {
+  ui.database.all({
+    sql: `INSERT INTO account (id, accountId, providerId, userId, createdAt, updatedAt)
+      VALUES ('a', 'ada at the provider', 'oidc', ?, '', '')`,
+    values: [ADA.id],
+  });
+}
+const CHANGE = {
+  currentPassword: WELCOME.password,
+  newPassword: 'another long password',
+  revokeOtherSessions: true,
+};
+
 function refused(response: Response): void {
   assert.equal(response.status, 429);
   assert.match(response.headers.get('retry-after')!, /^[1-9]\d?$/);
@@ -154,12 +175,9 @@ test('a stream ends after ten minutes, so that a new one checks the rights again
 });
 
 test('the session of a person whom the provider knows ends after a day, and no other', async (t) => {
-  const provider = { OIDC_URL: 'https://id.example.com', OIDC_SCOPES: 'openid', OIDC_NAME: 'Example' };
-  const ui = await UiInProcess.start(t, provider);
-  ui.api = () => Response.json(ADA);
+  const ui = await UiInProcess.start(t, PROVIDER);
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
-  const used = await ui.post('/welcome', WELCOME);
-  const cookie = used.headers.getSetCookie()[0]!.split(';')[0]!;
+  const cookie = await signIn(ui);
   const account = async () => {
     const answer = (await (await ui.get('/session', cookie)).json()) as { account: { id: string } | null };
     return answer.account?.id ?? null;
@@ -168,11 +186,40 @@ test('the session of a person whom the provider knows ends after a day, and no o
   assert.equal(await account(), ADA.id);
   t.mock.timers.tick(2 * HOUR_MS);
   assert.equal(await account(), ADA.id);
-  ui.database.all({
-    sql: `INSERT INTO account (id, accountId, providerId, userId, createdAt, updatedAt)
-      VALUES ('a', 'ada at the provider', 'oidc', ?, '', '')`,
-    values: [ADA.id],
-  });
+  knowAda(ui);
+  assert.equal(await account(), null);
+  assert.deepEqual(ui.database.all({ sql: 'SELECT id FROM session', values: [] }), []);
+});
+
+test('a session that must end after a day cannot be renewed through a route of sign-in', async (t) => {
+  const ui = await UiInProcess.start(t, PROVIDER);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  const cookie = await signIn(ui);
+  knowAda(ui);
+  t.mock.timers.tick(25 * HOUR_MS);
+  const changed = await ui.post('/api/auth/change-password', CHANGE, '192.0.2.1', cookie);
+  assert.equal(changed.status, 401);
+  assert.deepEqual(ui.database.all({ sql: 'SELECT id FROM session', values: [] }), []);
+});
+
+test('where the provider is required, every session ends after a day, and nothing renews it', async (t) => {
+  const ui = await UiInProcess.start(t);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  const cookie = await signIn(ui);
+  const strict = await UiInProcess.start(t, { ...PROVIDER, OIDC_REQUIRED: 'on' }, ui.database);
+  strict.api = ui.api;
+  for (const [path, body] of [
+    ['change-password', CHANGE],
+    ['two-factor/enable', { password: WELCOME.password }],
+    ['two-factor/disable', { password: WELCOME.password }],
+    ['two-factor/verify-totp', { code: '123456' }],
+  ] as const)
+    assert.equal((await strict.post(`/api/auth/${path}`, body, '192.0.2.1', cookie)).status, 403, path);
+  const account = async () =>
+    ((await (await strict.get('/session', cookie)).json()) as { account: object | null }).account;
+  t.mock.timers.tick(23 * HOUR_MS);
+  assert.notEqual(await account(), null);
+  t.mock.timers.tick(2 * HOUR_MS);
   assert.equal(await account(), null);
   assert.deepEqual(ui.database.all({ sql: 'SELECT id FROM session', values: [] }), []);
 });

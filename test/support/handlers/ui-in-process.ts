@@ -39,20 +39,21 @@ export class UiInProcess {
   broken = false;
   /** Whether no query ends, as those of a request that is cut off. */
   stuck = false;
-  readonly database = new MemoryD1();
+  readonly database: MemoryD1;
   readonly #handler: Handler;
   readonly #env: object;
 
-  private constructor(handler: Handler, limits: Record<string, string>) {
+  private constructor(handler: Handler, limits: Record<string, string>, database: MemoryD1) {
     this.#handler = handler;
-    const database = this.database.through(async (work) => {
+    this.database = database;
+    const binding = database.through(async (work) => {
       this.trips++;
       if (this.stuck) await new Promise(() => {});
       if (this.broken) throw new Error('the database is broken');
       return work();
     });
     this.#env = {
-      DB: { ...database, exec: () => {} },
+      DB: { ...binding, exec: () => {} },
       API: {
         fetch: async (url: string) => {
           this.asked++;
@@ -71,12 +72,20 @@ export class UiInProcess {
     };
   }
 
-  /** Starts a server for one test. @param limits variables of rate limits; default: no limit */
-  static async start(t: TestContext, limits: Record<string, string> = {}): Promise<UiInProcess> {
+  /**
+   * Starts a server for one test.
+   * @param limits variables of rate limits; default: no limit
+   * @param database that of another server, as several hosts share it
+   */
+  static async start(
+    t: TestContext,
+    limits: Record<string, string> = {},
+    database = new MemoryD1(),
+  ): Promise<UiInProcess> {
     bundled ??= bundle();
     const path = join(temporaryDirectory(t), 'ui.mjs');
     writeFileSync(path, await bundled);
-    return new UiInProcess((await import(pathToFileURL(path).href)).default, limits);
+    return new UiInProcess((await import(pathToFileURL(path).href)).default, limits, database);
   }
 
   /** Sends a POST as one of our pages does. */

@@ -9,7 +9,7 @@ import { useSubmit } from '../../parts/controls/submit.ts';
 import { IconHistory } from '../../parts/icons.tsx';
 import { useModel } from '../../parts/model.ts';
 import { toast } from '../../parts/status/toast.tsx';
-import { session } from '../../session.ts';
+import { provider, session } from '../../session.ts';
 import { Keys } from './account-keys.tsx';
 import { Passkeys, Password, SecondFactor, Sessions } from './account-sign-in.tsx';
 
@@ -41,13 +41,17 @@ function Shown({ id }: { id: string }) {
           <Name model={model} name={account.name} />
         </section>
         <Keys model={model} />
-        <section class="panel" aria-labelledby="password">
-          <header>
-            <h2 id="password">Password</h2>
-          </header>
-          <Password model={model} />
-        </section>
-        <SecondFactor />
+        {!provider.value?.required && (
+          <>
+            <section class="panel" aria-labelledby="password">
+              <header>
+                <h2 id="password">Password</h2>
+              </header>
+              <Password model={model} />
+            </section>
+            <SecondFactor />
+          </>
+        )}
         {hasPasskeys() && <Passkeys model={model} />}
         <Sessions model={model} />
       </div>
