@@ -151,11 +151,11 @@ async function arrive(
   const arrived = await arriveAccount(db, { ...input, newId: newId(), at });
   if (arrived === null)
     throw new Problem('forbidden', 'The sign-in provider has not verified the e-mail address.');
-  const { row, wasGuest } = arrived;
-  // As in `claim`: the inviter of a guest may have created API keys for the account.
-  if (wasGuest) await deleteKeysOf(db, row.id);
+  const { row, dropsCredentials } = arrived;
+  // As in `claim`: another person may have created API keys for the account.
+  if (dropsCredentials) await deleteKeysOf(db, row.id);
   loseRights();
-  return { ...signedIn(row), was_guest: wasGuest };
+  return { ...signedIn(row), drops_credentials: dropsCredentials };
 }
 
 /** Mails a link for a new password, if an account has the address. */

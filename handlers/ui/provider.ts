@@ -150,7 +150,7 @@ async function arrive(profile: GenericOAuthUserInfo, env: Env) {
   if (role === 'none') throw refused('no_role', who);
   const name = cutText(String(profile.name ?? '').trim() || email, NAME_CHARACTERS);
   const verified = profile.emailVerified === true || profile.email_verified === true;
-  const { was_guest, ...account } = await askAbout(env, 'arrive', {
+  const { drops_credentials, ...account } = await askAbout(env, 'arrive', {
     account: known,
     email,
     verified,
@@ -161,8 +161,8 @@ async function arrive(profile: GenericOAuthUserInfo, env: Env) {
   });
   // The person's earlier account was deleted, so its sign-in data goes too.
   if (known !== null && known !== account.id) await forgetPerson(env.DB, known);
-  // Deletes a former guest's password and passkeys: someone else may have set them with the guest's invite.
-  if (was_guest) await forgetPerson(env.DB, account.id);
+  // Deletes password, passkeys and sessions, which may be another person's.
+  if (drops_credentials) await forgetPerson(env.DB, account.id);
   const person = { ...account, email: account.email === '' ? email : account.email };
   await keepPerson(env.DB, person, new Date().toISOString());
   return { email: person.email, name: person.name, emailVerified: true };

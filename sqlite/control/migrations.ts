@@ -35,6 +35,7 @@ import dispatch from './migrations/0032_dispatch.sql';
 import secretsStore from './migrations/0033_secrets_store.sql';
 import clientCertificates from './migrations/0034_client_certificates.sql';
 import tcpPorts from './migrations/0035_tcp_ports.sql';
+import emailProved from './migrations/0036_email_proved.sql';
 
 /** Applied in this order. `name` is the file name, as Wrangler records it. */
 const migrations: Migration[] = [
@@ -73,6 +74,7 @@ const migrations: Migration[] = [
   { name: '0033_secrets_store.sql', sql: secretsStore },
   { name: '0034_client_certificates.sql', sql: clientCertificates },
   { name: '0035_tcp_ports.sql', sql: tcpPorts },
+  { name: '0036_email_proved.sql', sql: emailProved },
 ];
 
 /**

@@ -71,8 +71,11 @@ export interface SignInCalls {
       name: string;
       role: 'admin' | 'member' | 'guest' | null;
     };
-    /** `was_guest`: whether a new person got a guest's account. Then the guest's inviter may have set its password. */
-    answer: SignedIn & { was_guest: boolean };
+    /**
+     * `drops_credentials`: whether a new person got an account whose address nobody had proved. Then another person may have
+     * set its password, such as a guest's inviter.
+     */
+    answer: SignedIn & { drops_credentials: boolean };
   };
   /** Writes to the audit log that a person signed in. `by`: the route of better-auth. `address`: the client's. */
   signed_in: { input: { account: string; by: string; address: string }; answer: null };

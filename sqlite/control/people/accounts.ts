@@ -43,11 +43,11 @@ export interface AccountRow {
 export const ACCOUNT = `id, name, email, max_apps, created_at,
   CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' WHEN is_guest THEN 'guest' ELSE 'member' END AS role`;
 
-/** Adds a member. @returns false when another account has the e-mail address */
+/** Adds a member, whose address an admin has fixed. @returns false when another account has the e-mail address */
 export async function insertAccount(db: D1Database, row: AccountRow): Promise<boolean> {
   const inserted = await db
     .prepare(
-      `INSERT INTO accounts (id, name, email, role, created_at) VALUES (?, ?, ?, 'member', ?)
+      `INSERT INTO accounts (id, name, email, role, email_proved, created_at) VALUES (?, ?, ?, 'member', 1, ?)
        ON CONFLICT (email) DO NOTHING RETURNING id`,
     )
     .bind(row.id, row.name, row.email, row.created_at)

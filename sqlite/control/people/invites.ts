@@ -198,8 +198,8 @@ export async function claimInvite(
   const results = await db.batch<OpenInvite>([
     db
       .prepare(
-        `INSERT INTO accounts (id, name, email, role, is_admin, is_guest, created_at)
-         SELECT ?3, ?4, coalesce(email, ?5), 'member', role = 'admin', is_guest, ?2
+        `INSERT INTO accounts (id, name, email, role, is_admin, is_guest, email_proved, created_at)
+         SELECT ?3, ?4, coalesce(email, ?5), 'member', role = 'admin', is_guest, email IS NOT NULL AND NOT is_guest, ?2
          FROM invites WHERE ${IS_FREE}
          ON CONFLICT (email) DO NOTHING`,
       )

@@ -18,23 +18,31 @@ export interface Arrival {
 
 /**
  * Returns a person's account: the known one, else the one with the verified address, else a new one. Sets its role if `role`
- * is given, except the first account's.
- * @returns the account. `wasGuest`: whether it was found by its address, and was a guest's. Null if there is no account and
- *   the address is not verified
+ * is given, except the first account's. Ends the links of an account found by an address that nobody had proved.
+ * @returns the account. `dropsCredentials`: whether it was found by such an address. Null if there is no account and the
+ *   address is not verified
  */
 export async function arriveAccount(
   db: D1Database,
   arrival: Arrival,
-): Promise<{ row: AccountRow; wasGuest: boolean } | null> {
+): Promise<{ row: AccountRow; dropsCredentials: boolean } | null> {
   const { account, email, verified, name, role, newId, at } = arrival;
   const proved = verified ? email : null;
   const found = `coalesce((SELECT id FROM accounts WHERE id = ?1), (SELECT id FROM accounts WHERE email = ?2))`;
-  const results = await db.batch<AccountRow & { is_guest: 0 | 1 }>([
-    db.prepare(`SELECT is_guest FROM accounts WHERE id = ${found} AND id IS NOT ?1`).bind(account, proved),
+  const unproved = `SELECT id FROM accounts
+    WHERE id = ${found} AND id IS NOT ?1 AND email_proved = 0 AND role <> 'owner'`;
+  const results = await db.batch<AccountRow>([
+    db.prepare(unproved).bind(account, proved),
+    // An open link of the account would set its password.
+    db
+      .prepare(`UPDATE invites SET used_at = ?3 WHERE used_at IS NULL AND account_id = (${unproved})`)
+      .bind(account, proved, at),
+    // Not at the arrival that drops the credentials: it is repeated after an interruption.
+    db.prepare('UPDATE accounts SET email_proved = 1 WHERE id = ?1 AND email = ?2').bind(account, proved),
     db
       .prepare(
-        `INSERT INTO accounts (id, name, email, role, created_at)
-         SELECT ?3, ?4, ?2, 'member', ?5 WHERE ?2 IS NOT NULL AND ${found} IS NULL`,
+        `INSERT INTO accounts (id, name, email, role, email_proved, created_at)
+         SELECT ?3, ?4, ?2, 'member', 1, ?5 WHERE ?2 IS NOT NULL AND ${found} IS NULL`,
       )
       .bind(account, proved, newId, name, at),
     db
@@ -46,5 +54,5 @@ export async function arriveAccount(
     db.prepare(`SELECT ${ACCOUNT} FROM accounts WHERE id = ${found}`).bind(account, proved),
   ]);
   const row = results.at(-1)!.results[0];
-  return row === undefined ? null : { row, wasGuest: results[0]!.results[0]?.is_guest === 1 };
+  return row === undefined ? null : { row, dropsCredentials: results[0]!.results.length > 0 };
 }

@@ -252,13 +252,44 @@ test('who invited a guest keeps nothing, when the person comes from the provider
   const { key } = await as(guest.id, 'keys.create', { account: guest.id });
   const came = { account: null, ...person('squatted'), verified: true, role: 'admin' };
   const { body: arrived } = await ask('arrive', came);
-  assert.deepEqual([arrived.id, arrived.role, arrived.was_guest], [guest.id, 'admin', true]);
+  assert.deepEqual([arrived.id, arrived.role, arrived.drops_credentials], [guest.id, 'admin', true]);
   const { status } = await control.fetch('GET', `/v1/apps/${id}`, {
     headers: { authorization: `Bearer ${key}` },
   });
   assert.equal(status, 401);
-  assert.equal((await ask('arrive', came)).body.was_guest, false);
-  assert.equal((await ask('arrive', { ...came, account: guest.id, role: 'guest' })).body.was_guest, false);
+  // An interrupted arrival is repeated: the account's credentials may not be deleted yet.
+  assert.equal((await ask('arrive', came)).body.drops_credentials, true);
+  const known = { ...came, account: guest.id, role: 'guest' };
+  assert.equal((await ask('arrive', known)).body.drops_credentials, false);
+  // What the person has added since is theirs, also when another provider does not know them yet.
+  assert.equal((await ask('arrive', came)).body.drops_credentials, false);
+});
+
+test('who entered an address without proof keeps nothing, when its person comes from the provider', async () => {
+  const { token } = await invite();
+  const typed = (await ask('claim', { token, ...person('ceo') })).body;
+  const fixed = await invite({ email: 'cto@example.com' });
+  const invited = (await ask('claim', { token: fixed.token, ...person('cto') })).body;
+  const made = await control.call('accounts.create', person('coo'));
+  const role = null;
+  for (const [{ id }, name, drops] of [
+    [typed, 'ceo', true],
+    [invited, 'cto', false],
+    [made, 'coo', false],
+  ] as const) {
+    const { key } = await as(id, 'keys.create', { account: id });
+    const { body } = await ask('arrive', { account: null, ...person(name), verified: true, role });
+    assert.deepEqual([body.id, body.drops_credentials], [id, drops], name);
+    const { status } = await control.fetch('GET', '/v1/apps', {
+      headers: { authorization: `Bearer ${key}` },
+    });
+    assert.equal(status, drops ? 401 : 200, name);
+  }
+  // The link would set a password again, until the one who entered the address has used it to the end.
+  assert.equal((await ask('claim', { token, ...person('ceo') })).body.code, 'invite_not_found');
+  const came = { account: null, ...person('newcomer'), verified: true, role };
+  assert.equal((await ask('arrive', came)).body.drops_credentials, false);
+  assert.equal((await ask('arrive', came)).body.drops_credentials, false);
 });
 
 test('an invite gives the role that it states, whoever made it', async () => {
