@@ -80,12 +80,13 @@ const answers: Answers = {
     const account = invite.account_id && (await findAccount(db, invite.account_id));
     // Another account has the address. So the invite has no account, or its account has no address and cannot sign in.
     if (!account || account.email === null) throw new Problem('email_taken');
-    if (account.role === 'guest') {
+    const isGuest = account.role === 'guest';
+    if (isGuest) {
       // The inviter of a guest saw the link, and may have used the link to create API keys for the account.
       await deleteKeysOf(db, account.id);
       loseRights();
     }
-    return { ...signedIn(account), keeps_factors: invite.is_recovery === 1 };
+    return { ...signedIn(account), keeps_factors: invite.is_recovery === 1 && !isGuest };
   },
 
   async forgot(context, { email }) {

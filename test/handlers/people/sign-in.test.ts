@@ -292,6 +292,25 @@ test('who entered an address without proof keeps nothing, when its person comes 
   assert.equal((await ask('arrive', came)).body.drops_credentials, false);
 });
 
+test('a link for a new password keeps the second factor of a member, but not of a guest', async () => {
+  const { id, admin } = await appOf('recovers');
+  const { token } = await inviteTo(id, admin, { email: 'recovering-guest@example.com' });
+  const { body: guest } = await ask('claim', { token, ...person('x') });
+  const member = await control.call('accounts.create', person('recovering-member'));
+  const database = await control.database();
+  for (const [account, keeps] of [
+    [member, true],
+    [guest, false],
+  ] as const) {
+    const { token } = await invite({ account: account.id });
+    await database
+      .prepare('UPDATE invites SET is_recovery = 1 WHERE account_id = ? AND used_at IS NULL')
+      .bind(account.id)
+      .run();
+    assert.equal((await ask('claim', { token, ...person('x') })).body.keeps_factors, keeps, account.email);
+  }
+});
+
 test('an invite gives the role that it states, whoever made it', async () => {
   const { id } = await control.create('stated');
   const { id: boss } = (
