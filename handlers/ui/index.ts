@@ -118,16 +118,28 @@ class Server {
     requireAllowedWay(path, this.#env);
     const auth = await this.#library();
     await this.#clean(Date.now());
+    if (path === '/api/auth/list-sessions') return this.#sessions(request, auth);
     await this.#endOldSession(request, auth);
     const response =
       path === '/api/auth/sign-in/email'
         ? await signInByPassword(request, auth, this.#attempts)
         : await auth.handler(await whole(request));
+    if (response.status === 403) await requireFresh(response.clone());
     const wait = response.headers.get('x-retry-after');
     if (response.status !== 429) return response;
     await response.body?.cancel();
     // For a locked account, better-auth does not report the remaining time.
     throw new TooMany(Number(wait) || LOCK_S);
+  }
+
+  /**
+   * Answers with the person's sessions. better-auth's route refuses a session that is older than a day. A token without the
+   * signature in its cookie can only end its session.
+   */
+  async #sessions(request: Request, auth: Auth): Promise<Response> {
+    const { id, headers } = await this.#whoIs(request);
+    const { internalAdapter } = await auth.$context;
+    return Response.json(await internalAdapter.listSessions(id, { onlyActiveSessions: true }), { headers });
   }
 
   /** Ends the session of a request's cookie if it is too old: some routes of better-auth replace it by a new one. */
@@ -280,6 +292,16 @@ async function whole(request: Request): Promise<Request> {
   const bytes = await readBytes(request, BODY_BYTES);
   const { url, method, headers } = request;
   return new Request(url, { method, headers, body: method === 'GET' || bytes.length === 0 ? null : bytes });
+}
+
+/** Explains a refusal by better-auth because the session is too old to add a passkey. @throws {Problem} `forbidden` */
+async function requireFresh(refusal: Response): Promise<void> {
+  const { code } = (await refusal.json().catch(() => ({}))) as { code?: string };
+  if (code === 'SESSION_NOT_FRESH')
+    throw new Problem(
+      'forbidden',
+      'To add a passkey, sign out and sign in again: your last sign-in was more than a day ago.',
+    );
 }
 
 function signedOut(): Problem {

@@ -224,6 +224,35 @@ test('where the provider is required, every session ends after a day, and nothin
   assert.deepEqual(ui.database.all({ sql: 'SELECT id FROM session', values: [] }), []);
 });
 
+test('people list and end their sessions at any age, and sign in again to add a passkey', async (t) => {
+  const ui = await UiInProcess.start(t);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  const cookie = await signIn(ui);
+  const own = ui.database.all({ sql: 'SELECT token FROM session', values: [] }) as { token: string }[];
+  const { email, password } = WELCOME;
+  const elsewhere = cookieOf(await ui.post(SIGN_IN, { email, password }));
+  t.mock.timers.tick(25 * HOUR_MS);
+  const sessions = async () => {
+    const answer = await ui.get('/api/auth/list-sessions', cookie);
+    assert.equal(answer.status, 200);
+    return (await answer.json()) as { token: string; createdAt: string }[];
+  };
+  const listed = await sessions();
+  assert.equal(listed.length, 2);
+  const { token } = listed.find((each) => each.token !== own[0]!.token)!;
+  const ended = await ui.post('/api/auth/revoke-session', { token }, '192.0.2.1', cookie);
+  assert.equal(ended.status, 200);
+  assert.deepEqual(
+    (await sessions()).map((each) => each.token),
+    [own[0]!.token],
+  );
+  assert.equal((await ui.get('/api/auth/list-sessions', elsewhere)).status, 401);
+  const refused = await ui.get('/api/auth/passkey/generate-register-options', cookie);
+  const problem = (await refused.json()) as { code: string; detail: string };
+  assert.deepEqual([refused.status, problem.code], [403, 'forbidden']);
+  assert.match(problem.detail, /sign out and sign in again/i);
+});
+
 test('a body that no route of sign-in needs is refused before the library reads it', async (t) => {
   const ui = await UiInProcess.start(t);
   const { status } = await ui.post('/api/auth/passkey/verify-authentication', {
