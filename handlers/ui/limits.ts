@@ -1,5 +1,5 @@
 // Rate limits of clients, and delays against guessing an account's password. They are in memory, because one process serves
-// all clients, and no client can restart it.
+// all clients of a host, and no client can restart it.
 import { Problem } from '../problem.ts';
 
 const MINUTE_MS = 60_000;

@@ -1,6 +1,7 @@
 // Accepts each time-based code (TOTP) of a second factor once, so that a thief who saw a code cannot use it while it is
 // valid. Reports refused sign-ins to the audit log.
 import { APIError, createAuthMiddleware, isAPIError } from 'better-auth/api';
+import { hashOf } from '../secrets.ts';
 import type { Env } from './env.ts';
 import { reportRefusal } from './refused-sign-ins.ts';
 
@@ -15,11 +16,12 @@ const COOKIE = 'two_factor';
 const VALID_MS = 90_000;
 const UNAUTHORIZED = 401;
 
-/** Returns hooks for better-auth that refuse a used code, even when two requests send it at the same time. */
+/**
+ * Returns hooks for better-auth that refuse a used code, even when two requests send it at the same time. Used codes are in
+ * the database, because several hosts share it.
+ */
 export function oneTimeCodes(env: Env) {
-  /** Time of use of each code, by account and code. */
-  const taken = new Map<string, number>();
-  /** The code that a request uses, as in `taken`. */
+  /** Identifier of the row for the code that a request uses. */
   const takenBy = new WeakMap<Request, string>();
   /** The account that a request with a second factor signs in to. */
   const accounts = new WeakMap<Request, string>();
@@ -32,20 +34,20 @@ export function oneTimeCodes(env: Env) {
     if (account === undefined) return;
     accounts.set(call.request, account);
     if (call.path !== PATH) return;
-    const now = Date.now();
-    for (const [code, at] of taken) if (now - at > VALID_MS) taken.delete(code);
-    const code = `${account} ${call.body?.code}`;
-    if (taken.has(code)) {
+    const identifier = `used-code ${await hashOf(`${account} ${call.body?.code}`)}`;
+    const expiresAt = new Date(Date.now() + VALID_MS);
+    const { internalAdapter } = call.context;
+    if (!(await internalAdapter.reserveVerificationValue({ identifier, value: '', expiresAt }))) {
       await reportRefusal(env, call.path, call.request.headers, { account }, 'unauthorized');
       throw new APIError('UNAUTHORIZED', { message: 'This code was used before. Wait for the next code.' });
     }
-    taken.set(code, now);
-    takenBy.set(call.request, code);
+    takenBy.set(call.request, identifier);
   });
-  const after = createAuthMiddleware(async ({ path, request, body, context: { returned } }) => {
+  const after = createAuthMiddleware(async ({ path, request, body, context }) => {
+    const { returned, internalAdapter } = context;
     if (request === undefined || !isAPIError(returned)) return;
     const code = takenBy.get(request);
-    if (code !== undefined) taken.delete(code);
+    if (code !== undefined) await internalAdapter.deleteVerificationByIdentifier(code);
     const account = accounts.get(request);
     if (returned.statusCode !== UNAUTHORIZED || (account === undefined && !FIRST_FACTORS.includes(path)))
       return;

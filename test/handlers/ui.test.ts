@@ -5,6 +5,7 @@ import { setImmediate } from 'node:timers/promises';
 import { compressed } from '../../handlers/ui/compressed.ts';
 import { Attempts, clientOf, Limiter } from '../../handlers/ui/limits.ts';
 import { ownCookies } from '../../handlers/ui/origin.ts';
+import { totp } from '../support/e2e/authenticators.ts';
 import { UiInProcess } from '../support/handlers/ui-in-process.ts';
 import { eventually } from '../support/processes.ts';
 
@@ -251,6 +252,37 @@ test('people list and end their sessions at any age, and sign in again to add a 
   const problem = (await refused.json()) as { code: string; detail: string };
   assert.deepEqual([refused.status, problem.code], [403, 'forbidden']);
   assert.match(problem.detail, /sign out and sign in again/i);
+});
+
+test('a code of the second factor works once, also at another host', async (t) => {
+  const ui = await UiInProcess.start(t);
+  t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
+  const { email, password } = WELCOME;
+  const VERIFY = '/api/auth/two-factor/verify-totp';
+  const session = await signIn(ui);
+  const enabled = await ui.post('/api/auth/two-factor/enable', { password }, '192.0.2.1', session);
+  const { totpURI } = (await enabled.json()) as { totpURI: string };
+  assert.equal((await ui.post(VERIFY, { code: totp(totpURI) }, '192.0.2.1', session)).status, 200);
+  const other = await UiInProcess.start(t, {}, ui.database);
+  other.api = ui.api;
+  /** Enters the password, then a code. */
+  const verify = async (host: UiInProcess, code: string) => {
+    const cookies = (await host.post(SIGN_IN, { email, password })).headers.getSetCookie();
+    const challenge = cookies
+      .map((cookie) => cookie.split(';')[0]!)
+      .find((cookie) => cookie.includes('two_factor='));
+    return (await host.post(VERIFY, { code }, '192.0.2.1', challenge!)).status;
+  };
+  // The code of another time is refused, and not stored as used: it works later.
+  t.mock.timers.tick(10 * 60_000);
+  const later = totp(totpURI, Date.now() + 10 * 60_000);
+  assert.equal(await verify(ui, later), 401);
+  const code = totp(totpURI);
+  const answers = await Promise.all([verify(ui, code), verify(other, code)]);
+  assert.deepEqual(answers.sort(), [200, 401]);
+  for (const host of [ui, other]) assert.equal(await verify(host, code), 401);
+  t.mock.timers.tick(10 * 60_000);
+  assert.equal(await verify(other, later), 200);
 });
 
 test('a body that no route of sign-in needs is refused before the library reads it', async (t) => {
