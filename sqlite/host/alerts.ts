@@ -10,7 +10,7 @@ export interface DeliveryRow {
   body: string;
   /** Failed attempts. */
   attempts: number;
-  /** 1: it was sent and its result is unknown, so the receiver may have it. */
+  /** 1: the receiver may have it, because its result is unknown, or has the message before the one that it replaced. */
   unsure: 0 | 1;
 }
 
@@ -44,8 +44,8 @@ export function alertQueries(database: Database) {
   const forgetTopic = database.prepare<[string, string]>(
     'DELETE FROM alert_topics WHERE alert_id = ? AND topic = ?',
   );
-  const add = database.prepare<[string, string, string, number, string | null]>(
-    'INSERT INTO alert_deliveries (id, alert_id, body, next_at, state) VALUES (?, ?, ?, ?, ?)',
+  const add = database.prepare<[string, string, string, number, string | null, 0 | 1]>(
+    'INSERT INTO alert_deliveries (id, alert_id, body, next_at, state, unsure) VALUES (?, ?, ?, ?, ?, ?)',
   );
   const dropState = database.prepare<[string, string, number]>(
     'DELETE FROM alert_deliveries WHERE alert_id = ? AND state = ? AND unsure <= ?',
@@ -112,12 +112,13 @@ export function alertQueries(database: Database) {
       at: number,
       state: string | null = null,
     ): void => {
-      if (state !== null) dropState.run(alertId, state, 1);
-      add.run(id, alertId, body, at, state);
+      const replaces = state !== null && dropState.run(alertId, state, 1).changes > 0;
+      // The receiver may have the begin before a replaced end, so the next end must be sent too.
+      add.run(id, alertId, body, at, state, replaces ? 1 : 0);
     },
     /**
-     * Drops the delivery about a state if it has surely not arrived, with the topic of that name, because the topic was never
-     * reported.
+     * Drops the delivery about a state if it has surely not arrived and replaced no other, with the topic of that name, because
+     * the topic was never reported.
      * @returns whether it was dropped
      */
     dropUnsent: (alertId: string, state: string): boolean => {

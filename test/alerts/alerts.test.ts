@@ -588,6 +588,23 @@ test('an end that waits is dropped when its state begins again', async (t) => {
   );
 });
 
+test('a begin that replaced an end is followed by an end: the receiver has the begin before', async (t) => {
+  await using it = world(t);
+  await using receiver = await Receiver.start();
+  receiver.answers = [{ status: 200 }, { status: 503 }];
+  const alert = it.alerts.add(APP, { url: receiver.url });
+  it.alerts.begin(alert, MEMORY);
+  await delivered(it, alert.id);
+  it.alerts.end(alert, 'memory', 'memory.normal', 'normal');
+  await delivered(it, alert.id);
+  it.alerts.begin(alert, MEMORY);
+  it.alerts.end(alert, 'memory', 'memory.normal', 'normal');
+  assert.deepEqual(
+    waiting(it).map(({ type }) => type),
+    ['memory.normal'],
+  );
+});
+
 test('a message that failed while the clock was ahead is retried once it is set back', async (t) => {
   await using it = world(t);
   await using receiver = await Receiver.start();
