@@ -58,18 +58,20 @@ export async function removeCutPushes(repository: string, isBusy: () => boolean)
   }
 }
 
+/** Files of a repository that keep git from changing refs while they exist, besides the locks below `refs`. */
+const LOCKS = ['HEAD.lock', 'packed-refs.lock', 'packed-refs.new'];
+
 /**
  * Removes locks of refs that a killed git has left: git itself never does. Never rejects.
  * @param isBusy whether a git process may change refs now: then nothing is removed
  */
 export async function removeLocks(repository: string, isBusy: () => boolean): Promise<void> {
   const below = await readdir(join(repository, 'refs'), { recursive: true }).catch(() => []);
-  const names = ['HEAD.lock', 'packed-refs.lock', ...below.map((name) => join('refs', name))];
+  const locks = below.filter((name) => name.endsWith('.lock')).map((name) => join('refs', name));
   // Nothing is awaited after this question, so that no git process can begin.
   if (isBusy()) return;
   try {
-    for (const name of names.filter((each) => each.endsWith('.lock')))
-      rmSync(join(repository, name), { force: true });
+    for (const name of [...LOCKS, ...locks]) rmSync(join(repository, name), { force: true });
   } catch (error) {
     log('warn', 'the lock of an interrupted push could not be removed', { repository, error: reason(error) });
   }

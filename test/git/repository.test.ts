@@ -31,7 +31,8 @@ test('locks that a killed git has left are removed after the last change, and no
   const repository = join(temporaryDirectory(t), 'app.git');
   await createRepository(repository);
   mkdirSync(join(repository, 'refs', 'heads', 'a'));
-  const locks = ['HEAD.lock', 'packed-refs.lock', 'refs/heads/main.lock', 'refs/heads/a/b.lock'];
+  const inRefs = ['refs/heads/main.lock', 'refs/heads/a/b.lock'];
+  const locks = ['HEAD.lock', 'packed-refs.lock', 'packed-refs.new', ...inRefs];
   const others = ['refs/heads/a/lock', 'config.lock'];
   const left = () => [...locks, ...others].filter((name) => existsSync(join(repository, name)));
   let removing: Promise<void> | null = null;

@@ -139,10 +139,18 @@ test('branches and tags on the disk are restored whatever their names are, and u
   cpSync(repository, path, { recursive: true });
   const git = (to: string, ...words: string[]) =>
     execFileSync('git', ['--git-dir', to, ...words], { encoding: 'utf8' });
-  const refs = ['heads/incoming-orders', 'heads/main', 'heads/tmp_/a', 'tags/tmp_v1', 'tags/v1/incoming-a'];
+  const refs = [
+    'heads/incoming-orders',
+    'heads/main',
+    'heads/packed-refs.new',
+    'heads/tmp_/a',
+    'tags/tmp_v1',
+    'tags/v1/incoming-a',
+  ];
   for (const ref of refs) git(path, 'update-ref', `refs/${ref}`, sha);
   const unfinished = [
     'refs/heads/main.lock',
+    'packed-refs.new',
     'tmp_bucket/a',
     'objects/pack/tmp_pack_a',
     'objects/incoming-a/b',

@@ -74,7 +74,7 @@ const ROUNDS = 5;
 const PIECE_BYTES = 256 * 1024;
 const HAND_OVER_TIMEOUT_MS = 60_000;
 /** Paths of unfinished files of git in a repository. Names below `refs` are those of branches and tags, but for locks. */
-const GIT_UNFINISHED = /^(?!refs\/)(.*\/)?(tmp_|incoming-)|\.lock$/;
+const GIT_UNFINISHED = /^(?!refs\/)(.*\/)?(tmp_|incoming-)|^packed-refs\.new$|\.lock$/;
 
 export class Capture {
   readonly #paths: Layout;
