@@ -82,8 +82,8 @@ export function detailsOf(input: Record<string, unknown>): Record<string, string
 }
 
 /**
- * Runs `work`. Writes an audit entry before it returns the result or throws the error of `work`. Both also end when the
- * client leaves: otherwise a caller could hide a change by closing the connection.
+ * Runs `work`. Writes an audit entry before it returns the result or throws the error of `work`. Does both even if the
+ * client disconnects: otherwise a caller could hide a change by closing the connection.
  */
 export function audited<Result>(
   context: RequestContext,
