@@ -197,7 +197,8 @@ export class BucketRepository {
       if (!this.#isEqual) await this.#equalise();
       // A git that was killed before it stored anything leaves the disk equal, and its locks.
       else await this.#work.run(() => removeLocks(this.#path, () => this.#changes > 0));
-      const { length } = this.#known!.packs;
+      // Unknown during a change that has begun meanwhile.
+      const length = this.#known?.packs.length ?? 0;
       if (length >= MOST_PACKS && length % MOST_PACKS === 0) await this.#work.run(() => this.#consolidate());
     } catch (error) {
       log('warn', 'a repository could not be tidied up after a change; Cellar tries again at its next use', {
