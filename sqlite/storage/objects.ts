@@ -139,7 +139,9 @@ function objectQueries(database: Database.Database) {
     'SELECT * FROM objects WHERE bucket = ? AND key = ?',
   );
   const page = database.prepare<[string, Buffer, number], ObjectRow>(
-    'SELECT * FROM objects WHERE bucket = ? AND key >= ? ORDER BY key LIMIT ?',
+    `SELECT bucket, key, version, size, etag, uploaded, storage_class, checksums,
+       '{}' AS http_metadata, '[]' AS custom_metadata
+       FROM objects WHERE bucket = ? AND key >= ? ORDER BY key LIMIT ?`,
   );
   const addObject = database.prepare<[ObjectRow]>(
     `INSERT INTO objects VALUES (@bucket, @key, @version, @size, @etag, @uploaded, @storage_class, @checksums,
@@ -182,7 +184,7 @@ function objectQueries(database: Database.Database) {
 
   return {
     object: (bucket: string, key: Buffer): ObjectRow | undefined => object.get(bucket, key),
-    /** Returns objects from a key on, in the order of the keys' bytes. */
+    /** Returns objects from a key on, in the order of the keys' bytes, without metadata: that of many may not fit in memory. */
     page: (bucket: string, from: Buffer, limit: number): ObjectRow[] => page.all(bucket, from, limit),
     /** Adds or replaces an object. @returns the files that are no longer needed */
     putObject: (row: ObjectRow): string[] => {

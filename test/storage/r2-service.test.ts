@@ -246,6 +246,52 @@ test('100,000 keys are listed in pages, by prefix and by folder, without delayin
   assert.equal(count, 100_000);
 });
 
+testBoth('HTTP metadata counts as metadata, with a limit for an object', async (t, start) => {
+  const { run } = await startApp(t, await start());
+  const httpMetadata = { contentType: 'x'.repeat(4_000), cacheControl: 'x'.repeat(4_000) };
+  const answers = await run([
+    ['put', 'most', 'x', { httpMetadata, customMetadata: { a: 'x'.repeat(191) } }],
+    ['put', 'more', 'x', { httpMetadata, customMetadata: { a: 'x'.repeat(192) } }],
+    ['put', 'large', 'x', { httpMetadata: { contentType: 'x'.repeat(3_000_000) } }],
+    ['createMultipartUpload', 'large', { httpMetadata: { contentType: 'x'.repeat(8_193) } }],
+    ['list', {}],
+  ]);
+  const tooLarge = /Your metadata headers exceed the maximum allowed metadata size\. \(10012\)$/;
+  for (const answer of answers.slice(1, 4)) assert.match(answer.error!, tooLarge);
+  assert.deepEqual(
+    answers[4]!.value.objects.map(({ key }: { key: string }) => key),
+    ['most'],
+  );
+});
+
+test('an object from before with more metadata is readable, and a list leaves out what is too large', async (t) => {
+  const { paths, buckets } = startBuckets(t);
+  const directory = paths.buckets(APP_ID);
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  const index = openObjectIndex(join(directory, 'index.sqlite'));
+  const known = { etag: 'e'.repeat(32), uploaded: 1, storage_class: 'Standard', checksums: '{}', size: 0 };
+  const long = { small: 10_000, large: 500_000 };
+  for (const [name, length] of Object.entries(long))
+    index.putObject({
+      ...{ ...known, bucket: 'main', key: Buffer.from(name), version: name, custom_metadata: '[]' },
+      http_metadata: JSON.stringify({ contentType: 'x'.repeat(length) }),
+    });
+  index.close();
+  const { run } = await startApp(t, { paths, buckets });
+  const answers = await run([
+    ['head', 'large'],
+    ['list', { include: ['httpMetadata'] }],
+    ['list', { include: ['customMetadata'] }],
+  ]);
+  const lengths = (at: number) =>
+    answers[at]!.value.objects.map(
+      ({ httpMetadata }: { httpMetadata: { contentType?: string } }) => httpMetadata.contentType?.length,
+    );
+  assert.equal(answers[0]!.value.httpMetadata.contentType.length, long.large);
+  assert.deepEqual(lengths(1), [undefined, long.small]);
+  assert.deepEqual(lengths(2), [undefined, undefined]);
+});
+
 testBoth("an app's storage is limited: objects and parts of unfinished uploads", async (t, start) => {
   const { buckets, paths } = await start({ maxMb: 12, floorMb: 0 });
   const { run } = await startApp(t, { buckets, paths });

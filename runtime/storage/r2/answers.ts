@@ -5,25 +5,16 @@ import type { Part } from './bucket/conditions.ts';
 import type { Listed } from './bucket/listing.ts';
 import type { R2Error } from './errors.ts';
 import { ERROR_HEADER, METADATA_SIZE_HEADER } from './headers.ts';
-import type { RequestOf } from './requests.ts';
 
 /** Describes an object as JSON. @param part the range of the object's bytes in the answer, if any */
 export function describeObject(object: ObjectRow, part?: Part): string {
   return JSON.stringify(fields(object, part));
 }
 
-/** Describes a page as JSON. Metadata is left out unless requested. */
-export function describePage(
-  { objects, delimitedPrefixes, cursor }: Listed,
-  { include = [] }: RequestOf<'list'>,
-): string {
-  const kept = objects.map((row) => ({
-    ...row,
-    ...(!include.includes(0) && { http_metadata: '{}' }),
-    ...(!include.includes(1) && { custom_metadata: '[]' }),
-  }));
+/** Describes a page as JSON. */
+export function describePage({ objects, delimitedPrefixes, cursor }: Listed): string {
   return JSON.stringify({
-    objects: kept.map((row) => fields(row)),
+    objects: objects.map((row) => fields(row)),
     truncated: cursor !== null,
     ...(cursor !== null && { cursor }),
     delimitedPrefixes,

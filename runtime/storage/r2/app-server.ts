@@ -165,9 +165,7 @@ async function read(
       return sendJson(response, describeObject(object, { offset: 0, length: object.size }));
     }
     case 'list':
-      return long.during(async () =>
-        sendJson(response, describePage(await store.list(bucket, asked), asked)),
-      );
+      return long.during(async () => sendJson(response, describePage(await store.list(bucket, asked))));
     case 'get':
       return sendObject(store, bucket, asked, response, onUnmet);
     default:

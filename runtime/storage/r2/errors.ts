@@ -5,7 +5,7 @@ import { CodedError } from '../../../handlers/contract/coded-error.ts';
 export const KEY_BYTES = 1024;
 /** Largest object in a single put, in bytes: 5 GiB less 5 MiB. */
 export const OBJECT_BYTES = 5 * 2 ** 30 - 5 * 2 ** 20;
-/** Longest custom metadata, in bytes. */
+/** Maximum size of an object's custom and HTTP metadata together, in bytes. */
 export const METADATA_BYTES = 8192;
 /** Smallest part of a multipart upload except the last, in bytes. */
 export const PART_BYTES = 5 * 2 ** 20;

@@ -22,7 +22,7 @@ import { INDEX } from '../messages.ts';
 import type { RequestOf } from '../requests.ts';
 import { Changes } from './changes.ts';
 import { type Part, partOf, requireCondition } from './conditions.ts';
-import { type Listed, listKeys } from './listing.ts';
+import { type Listed, listedObject, listKeys } from './listing.ts';
 import {
   chosenParts,
   describe,
@@ -154,7 +154,13 @@ export class BucketStore implements ObjectStore {
 
   async list(bucket: string, request: RequestOf<'list'>): Promise<Listed> {
     const { rows, ...rest } = await listKeys((from, limit) => this.#index.page(bucket, from, limit), request);
-    return { objects: rows, ...rest };
+    if (!request.include?.length) return { objects: rows, ...rest };
+    // A row may have been deleted while `listKeys` read others.
+    const objects = rows.flatMap(({ key }) => {
+      const row = this.#index.object(bucket, key);
+      return row === undefined ? [] : listedObject(row, request);
+    });
+    return { objects, ...rest };
   }
 
   async createUpload(bucket: string, request: RequestOf<'createMultipartUpload'>): Promise<string> {

@@ -6,6 +6,12 @@ import type { RequestOf } from '../requests.ts';
 /** Maximum number of objects in an answer with metadata, as in R2. It limits the answer's size. */
 const DESCRIBED_KEYS = 100;
 
+/**
+ * Maximum length of an object's metadata in a page, as JSON. New objects have less. Older ones may have so much that a page
+ * would not fit in memory.
+ */
+const LISTED_LENGTH = 256 * 1024;
+
 /** A page of a bucket. */
 export interface Listed {
   objects: ObjectRow[];
@@ -61,6 +67,16 @@ export async function listKeys<Row extends { key: Buffer }>(
       from = Buffer.concat([row.key, Buffer.alloc(1)]);
     }
   }
+}
+
+/** Returns an object for a page: without metadata that is not requested, or is too long for a page. */
+export function listedObject(row: ObjectRow, { include = [] }: RequestOf<'list'>): ObjectRow {
+  const isListed = (field: 0 | 1, json: string) => include.includes(field) && json.length <= LISTED_LENGTH;
+  return {
+    ...row,
+    ...(!isListed(0, row.http_metadata) && { http_metadata: '{}' }),
+    ...(!isListed(1, row.custom_metadata) && { custom_metadata: '[]' }),
+  };
 }
 
 /** Returns the least key, in byte order, that the page may have. */

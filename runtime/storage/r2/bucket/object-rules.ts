@@ -35,8 +35,8 @@ export function describe({
   httpFields = {},
   storageClass = '',
 }: Pick<RequestOf<'put'>, 'customFields' | 'httpFields' | 'storageClass'>): Described {
-  const size = customFields.reduce((sum, { k, v }) => sum + metadataBytes(k) + metadataBytes(v), 0);
-  if (size > METADATA_BYTES) throw metadataTooLarge();
+  const texts = [...customFields.flatMap(({ k, v }) => [k, v]), ...Object.values(httpFields).map(String)];
+  if (texts.reduce((sum, text) => sum + metadataBytes(text), 0) > METADATA_BYTES) throw metadataTooLarge();
   if (storageClass !== '' && !STORAGE_CLASSES.includes(storageClass))
     throw invalidRequest('The storage class specified is not valid.');
   return {

@@ -63,7 +63,7 @@ export async function moveIn(directory: string, client: ObjectClient): Promise<v
 function* objectsOf(index: ObjectIndex, bucket: string): Generator<ObjectRow> {
   for (let from = Buffer.alloc(0); ; ) {
     const rows = index.page(bucket, from, PAGE);
-    yield* rows;
+    for (const { key } of rows) yield index.object(bucket, key)!;
     const last = rows.at(-1);
     if (last === undefined) return;
     from = Buffer.concat([last.key, Buffer.alloc(1)]);

@@ -1,7 +1,7 @@
 // The R2 buckets of one app in the bucket of this Cellar: a record for each object, and blobs for its bytes.
 import type { ObjectRow, UsageRow } from '../../../../sqlite/storage/objects.ts';
 import { type Part, partOf, requireCondition } from '../bucket/conditions.ts';
-import { type Listed, listKeys } from '../bucket/listing.ts';
+import { type Listed, listedObject, listKeys } from '../bucket/listing.ts';
 import { describe, keyBytes, newVersion, partsOf, requireDigests } from '../bucket/object-rules.ts';
 import type { Body, Found, ObjectStore } from '../bucket/object-store.ts';
 import { ALGORITHMS } from '../bytes/algorithms.ts';
@@ -108,7 +108,7 @@ export class RemoteStore implements ObjectStore {
     const objects: (ObjectRow | null)[] = rows.map(() => null);
     await fewAtOnce([...rows.entries()], async ([at, { key, stored }]) => {
       const record = await this.records.listed(stored);
-      if (record !== null) objects[at] = rowOf(bucket, key, record);
+      if (record !== null) objects[at] = listedObject(rowOf(bucket, key, record), request);
     });
     return { ...rest, objects: objects.filter((row) => row !== null) };
   }
