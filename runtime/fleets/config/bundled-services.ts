@@ -53,6 +53,9 @@ export function kvWorker(isClustered: boolean): Fields {
   ]);
 }
 
+/** Number of batches that workerd delivers at once from a queue without `maxConcurrency`. With it, it delivers one. */
+const BATCHES_AT_ONCE = 8;
+
 /** The entrypoint through which other apps send to the queues that this app consumes. */
 export const QUEUE_ENTRYPOINT = 'QueueEntrypoint';
 const QUEUE_ENTRYPOINT_MODULE = textOf('./workers/queue-entrypoint.js');
@@ -63,7 +66,10 @@ const QUEUE_ENTRYPOINT_MODULE = textOf('./workers/queue-entrypoint.js');
  * @param deadLetters the bindings for dead letters that other apps consume
  */
 export function queueWorker(consumers: QueueConsumer[], target: string, deadLetters: CapnpValue[]): Fields {
-  const settings = consumers.map(({ queue, ...limits }) => [queue, { consumer: 'CONSUMER', ...limits }]);
+  const settings = consumers.map(({ queue, maxConcurrency = BATCHES_AT_ONCE, ...limits }) => [
+    queue,
+    { consumer: 'CONSUMER', ...limits, ...(maxConcurrency < BATCHES_AT_ONCE && { maxConcurrency }) },
+  ]);
   const bindings = [
     { name: 'SHARD', durableObjectNamespace: QUEUE_KEY },
     { name: 'CONSUMER', service: target },

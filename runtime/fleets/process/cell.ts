@@ -3,6 +3,7 @@
 import type { Job } from '../../processes/child.ts';
 import type { Usage } from '../../processes/proc.ts';
 import { askSocket } from '../../sockets/ask-socket.ts';
+import { QUEUE_SOCKET } from '../config/cell-config.ts';
 import { TAILS_SOCKET } from '../config/tails/tails.ts';
 import { socketPath } from './cell-directories.ts';
 import type { ExitReason } from './cell-output.ts';
@@ -21,6 +22,8 @@ const COUNT_BYTES = 32;
 const STOP_GRACE_MS = 2_000;
 /** Time limit to send the waiting events to tail Workers before SIGTERM, in ms. */
 const TAILS_MS = 2_000;
+/** Time limit to note, before SIGTERM, that batches of queues are cut, in ms. */
+const QUEUES_MS = 1_000;
 
 /** Default limit of uninterrupted CPU time, in ms. */
 export const DEFAULT_CPU_MS = 30_000;
@@ -50,6 +53,7 @@ export class Cell {
   readonly #child: Job;
   readonly #runDirectory: string;
   readonly #hasTails: boolean;
+  readonly #hasQueues: boolean;
   #killedFor: string | null = null;
 
   /** @param from when the start of the process began, as `performance.now()` */
@@ -69,6 +73,7 @@ export class Cell {
     this.#child = child;
     this.#runDirectory = runDirectory;
     this.#hasTails = sockets.includes(TAILS_SOCKET);
+    this.#hasQueues = sockets.includes(QUEUE_SOCKET);
   }
 
   get pid(): number {
@@ -126,10 +131,11 @@ export class Cell {
 
   /**
    * Ends the process: SIGTERM, then SIGKILL to its process group after a grace time. Events for tail Workers are sent first.
-   * The caller must already route no requests to the process.
+   * Batches of queues that the end cuts use up no attempt, if the process answers. The caller must already route no requests to the process.
    */
   async stop(): Promise<CellExit> {
-    if (this.#hasTails) await this.#sendTails();
+    if (this.#hasTails) await this.#before(TAILS_SOCKET, TAILS_MS);
+    if (this.#hasQueues) await this.#before(QUEUE_SOCKET, QUEUES_MS);
     signalGroup(this.#child, 'SIGTERM');
     const kill = setTimeout(() => this.kill(), STOP_GRACE_MS);
     try {
@@ -139,10 +145,10 @@ export class Cell {
     }
   }
 
-  /** Sends the waiting events to tail Workers. Resolves when all are answered, or after an error or `TAILS_MS`. */
-  #sendTails(): Promise<unknown> {
-    const request = { limitBytes: 0, signal: AbortSignal.timeout(TAILS_MS) };
-    return askSocket(this.socketPath(TAILS_SOCKET), request).catch(() => {});
+  /** Tells a service of the process that it ends. Resolves with its answer, or after an error or `timeoutMs`. */
+  #before(socket: string, timeoutMs: number): Promise<unknown> {
+    const request = { limitBytes: 0, signal: AbortSignal.timeout(timeoutMs) };
+    return askSocket(this.socketPath(socket), request).catch(() => {});
   }
 
   /** Sends SIGKILL to all processes of the cell. The first `why` becomes the start of the exit reason. */

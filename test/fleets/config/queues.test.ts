@@ -8,7 +8,7 @@ import { makeRelease } from '../../support/fleets/release.ts';
 
 /**
  * `/?body` sends a message. Each batch is a line: queue, bodies with their attempts, time. `slow` takes 800 ms,
- * `bad` throws, `loop` never ends at its first attempt.
+ * `long` takes a minute, `bad` throws, `loop` never ends at its first attempt.
  * `/wrong` answers with the errors of sends above a limit.
  */
 const CODE = `
@@ -33,6 +33,7 @@ export default {
     const bodies = messages.map(({ body, attempts }) => body + '/' + attempts);
     console.log('batch of ' + queue + ': ' + bodies.join(' ') + ' at ' + Date.now());
     if (messages.some(({ body }) => body === 'slow')) await scheduler.wait(800);
+    if (messages.some(({ body }) => body === 'long')) await scheduler.wait(60_000);
     if (bodies.includes('loop/1')) for (;;);
     if (queue === 'jobs' && messages.some(({ body }) => body === 'bad')) throw new Error('bad message');
     console.log('end of ' + bodies.join(' '));
@@ -176,6 +177,25 @@ test('a deploy keeps the messages, and its consumer gets them', async (t) => {
   await app.fleet.swap(next, { commit: async () => {}, log: () => {} });
   await app.until(() => app.batches().length === 1);
   assert.deepEqual(app.batches(), ['jobs: a/1']);
+});
+
+test('a deploy uses up no attempt of the batch under way, but a crash does', async (t) => {
+  const settings = { maxBatchTimeout: 0, maxRetries: 1 };
+  const app = await jobs(t, settings);
+  await app.send('long');
+  await app.until(() => app.batches().length === 1);
+  const next = await release(`${app.root}/release-2`, settings);
+  await app.fleet.swap(next, { commit: async () => {}, log: () => {} });
+  await app.until(() => app.batches().length === 2);
+  process.kill(app.fleet.pid!, 'SIGKILL');
+  await app.until(() => app.batches().length === 3);
+  assert.deepEqual(app.batches(), ['jobs: long/1', 'jobs: long/1', 'jobs: long/2']);
+});
+
+test('a limit of concurrent batches above that of workerd does not lower it', async (t) => {
+  const app = await jobs(t, { maxBatchSize: 1, maxBatchTimeout: 0, maxConcurrency: 20 });
+  for (let n = 0; n < 8; n++) await app.send('long');
+  await app.until(() => app.batches().length === 8, LATE_MS);
 });
 
 test('empty queues schedule nothing', async (t) => {

@@ -27,13 +27,39 @@ const DEAD_LETTERS_AT_ONCE = `
 CREATE TRIGGER IF NOT EXISTS cellar_dead AFTER UPDATE OF dead ON messages WHEN NEW.dead = 1 AND OLD.dead = 0
 BEGIN UPDATE messages SET visible_at = timestamp WHERE seq = NEW.seq; END`;
 
+/** Key of a shard's note that the host ends the process. */
+const ENDING = 'cellar ending';
+/** Ids of the shards whose alarm runs. Only these have batches under way. */
+const running = new Set();
+/** Whether the host ends this process. */
+let isEnding = false;
+
 export class QueueShard extends Bundled {
   /** Ids of the letters that another app has taken, of sendings that failed afterwards. */
   #taken = new Set();
 
   constructor(context, env) {
+    const { kv, sql } = context.storage;
+    // `super` counts an attempt for each message of a batch that the last process cut. An orderly end must use up none.
+    if (kv.delete(ENDING)) sql.exec('UPDATE messages SET attempts = attempts - 1 WHERE lease IS NOT NULL');
     super(context, env);
-    context.storage.sql.exec(DEAD_LETTERS_AT_ONCE);
+    sql.exec(DEAD_LETTERS_AT_ONCE);
+  }
+
+  async alarm() {
+    const id = this.ctx.id.toString();
+    running.add(id);
+    if (isEnding) this.noteEnd();
+    try {
+      await super.alarm();
+    } finally {
+      running.delete(id);
+    }
+  }
+
+  /** Notes that the host ends the process, so that the batches which it cuts use up no attempt. */
+  noteEnd() {
+    this.ctx.storage.kv.put(ENDING, true);
   }
 
   /** Takes messages. Dead letters go to the app that consumes their queue. Without one, they stay here. */
@@ -111,8 +137,15 @@ async function wrongDelay(request) {
 export default { fetch: (request, _env, context) => send(request, context) };
 
 export class QueueEntrypoint extends WorkerEntrypoint {
-  fetch(request) {
-    const { queue } = JSON.parse(request.headers.get(CALL_HEADER));
+  /** Takes a message of another app. Without `CALL_HEADER`, the host says that it ends the process. */
+  async fetch(request) {
+    const call = request.headers.get(CALL_HEADER);
+    if (call === null) {
+      isEnding = true;
+      await Promise.all([...running].map((id) => env.SHARD.get(env.SHARD.idFromString(id)).noteEnd()));
+      return new Response(null, { status: 204 });
+    }
+    const { queue } = JSON.parse(call);
     if (!Object.hasOwn(env.CONSUMERS, queue))
       return new Response('The queue has no consumer.', { status: 404 });
     return send(request, { props: { queue } });
