@@ -106,6 +106,21 @@ test('a response is cached for its max-age with its status and headers, also aft
   const part = await ask({ method: 'match', headers: { range: 'bytes=1-2' } });
   assert.deepEqual([part.status, part.text, part.headers['content-range']], [206, 'ep', 'bytes 1-2/4']);
   assert.equal((await ask({ method: 'match', headers: { range: 'bytes=9-' } })).status, 416);
+  const resumed = async (validator: string) => {
+    const { status } = await ask({
+      method: 'match',
+      headers: { range: 'bytes=1-2', 'if-range': validator },
+    });
+    return status;
+  };
+  assert.equal(await resumed('"one"'), 206);
+  assert.equal(await resumed('"two"'), 200, 'another version');
+  assert.equal(await resumed('W/"one"'), 200, 'a weak etag');
+  const dated = 'Wed, 21 Oct 2026 07:28:00 GMT';
+  assert.equal(await resumed(dated), 200, 'a response without a date');
+  await ask({ method: 'put', body: 'kept', headers: { ...headers, 'last-modified': dated } });
+  assert.equal(await resumed(dated), 206);
+  assert.equal(await resumed('Wed, 21 Oct 2026 07:28:01 GMT'), 200, 'another date');
   assert.deepEqual(
     [(await ask({ method: 'delete' })).text, (await ask({ method: 'delete' })).text],
     ['true', 'false'],

@@ -61,6 +61,16 @@ export function isUnchanged(asked, headers) {
 }
 
 /**
+ * Whether a requested range applies to the stored response. `If-Range` has the strong etag or the `Last-Modified` of the
+ * version that the client has a part of. @param asked the request's headers @param headers the response's
+ */
+export function isSameVersion(asked, headers) {
+  const validator = asked.get('if-range')?.trim();
+  if (validator === undefined) return true;
+  return validator === headers.get(validator.startsWith('"') ? 'etag' : 'last-modified');
+}
+
+/**
  * Returns the requested range as `{start, end}`, with an exclusive end. `unsatisfiable`: the range is outside the content.
  * Null: the response must have the whole content, because there is no range, or a header that is not a single range.
  */

@@ -2,7 +2,7 @@
 // uncacheable responses (methods other than GET, 206, `Vary: *`) before it asks here.
 
 import { DurableObject, env } from 'cloudflare:workers';
-import { ageOf, isUnchanged, rangeOf, readHead } from './http-caching.js';
+import { ageOf, isSameVersion, isUnchanged, rangeOf, readHead } from './http-caching.js';
 
 /** Limit of `#bytes`. */
 const MAX_BYTES = env.MAX_BYTES;
@@ -88,7 +88,8 @@ export class CacheStore extends DurableObject {
     headers.set('cf-cache-status', 'HIT');
     headers.set('age', String(Math.floor((now - entry.stored_at) / 1000)));
     if (isUnchanged(asked, headers)) return new Response(null, { status: 304, headers });
-    const range = entry.status === 200 ? rangeOf(asked.get('range'), size) : null;
+    const hasRange = entry.status === 200 && isSameVersion(asked, headers);
+    const range = hasRange ? rangeOf(asked.get('range'), size) : null;
     if (range === 'unsatisfiable')
       return new Response(null, {
         status: 416,
