@@ -252,11 +252,17 @@ export class Services {
   #toQueue(callerId: string, caller: Caller, queue: string | undefined, spans: Spans): Target {
     if (queue === undefined) return NO_BINDING;
     const apps = this.#options.apps();
-    const [consumer, another] = apps.consumersOf(callerId, queue);
+    const consumers = apps.consumersOf(callerId, queue);
+    const [consumer] = consumers;
     if (consumer === undefined)
-      return refuse(404, 'queue_not_found', `No app of the same owner consumes the queue ${queue}.`);
-    if (another !== undefined)
-      return refuse(409, 'queue_ambiguous', `Several apps of the same owner consume the queue ${queue}.`);
+      return refuseSend(404, `No app of the same owner consumes the queue ${asciiJson(queue)}.`);
+    if (consumers.length > 1) {
+      const slugs = consumers.map((id) => apps.slugOf(id) ?? id).join(', ');
+      return refuseSend(
+        409,
+        `Several apps consume the queue ${asciiJson(queue)}: ${slugs}. Let only one consume it.`,
+      );
+    }
     const backend = apps.get(consumer)?.fleet ?? this.#options.hosts!.called(consumer);
     const to = { socketName: 'queues', lines: callLine({ queue }), endsItself: false };
     return this.#call(caller, named(`that consumes ${queue}`, backend), spans, to);
@@ -388,6 +394,12 @@ function noApp(name: string): Target {
 function refuse(status: number, code: string, detail: string, retryAfterS?: number): Target {
   const refusal: Refusal = { status, code, detail, ...(retryAfterS !== undefined && { retryAfterS }) };
   return { kind: 'respond', respond: () => ({ refusal }) };
+}
+
+/** Refuses a message to a queue. The queue binding uses the two headers for its error. @param cause in ASCII */
+function refuseSend(status: number, cause: string): Target {
+  const headers = { 'CF-Queues-Error-Code': '15000', 'CF-Queues-Error-Cause': cause };
+  return { kind: 'respond', respond: () => ({ status, headers, body: cause }) };
 }
 
 /** Returns the Durable Object that a call is for; undefined when the header is missing or malformed. */

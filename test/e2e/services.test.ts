@@ -255,6 +255,17 @@ test('an acknowledged message to the queue of another app survives a kill, and w
   await eventually(async () => (await got()).length >= 6, 'the messages are consumed after the kill');
   assert.deepEqual(await bodies(), ['/a', '/b', 'one', 'one', 'two', 'two']);
 
+  const second = await cellar.deploy('second', 'hello', {
+    'index.js': CONSUMER,
+    'wrangler.jsonc': config([], kept),
+  });
+  const { warnings } = (await cellar.call('GET', `/v1/apps/${second}`)).body;
+  assert.match(warnings.join(), /^queues: jobs is also consumed by consumer: /);
+  const error =
+    'Error: Several apps consume the queue "jobs": consumer, second. Let only one consume it. (15000)';
+  assert.equal((await cellar.get('sender', '/refused')).text, error);
+  await cellar.call('DELETE', `/v1/apps/${second}`);
+
   // Dead letters of yet another app arrive like messages, whatever their type. Without a consumer, they stay where they are.
   const WORKER = `export default {
     async fetch(request, env) {
@@ -284,7 +295,11 @@ test('an acknowledged message to the queue of another app survives a kill, and w
   );
 
   await cellar.call('DELETE', `/v1/apps/${consumer}`);
-  assert.equal((await cellar.get('sender', '/c')).status, 500);
+  const { status, text } = await cellar.get('sender', '/c');
+  assert.deepEqual(
+    [status, text],
+    [500, 'Error: No app of the same owner consumes the queue "jobs". (15000)'],
+  );
   assert.equal((await cellar.get('worker')).text, 'sent');
   const failed = async (queue: string) => {
     const { items } = (await cellar.call('GET', `/v1/apps/${worker}/logs?search=failed%20${queue}`)).body;

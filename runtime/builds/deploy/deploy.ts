@@ -176,7 +176,7 @@ export class Deploy {
       const overrides = apps.get(app_id)?.wanted.vars ?? {};
       await reportOverrides(paths.release(app_id, id), overrides, Object.keys(values), this.#log);
       const owned = { appId: app_id, apps, isPushed: this.#source.kind === 'commit' };
-      const consumes = await checkServices(paths.release(app_id, id), owned, this.#log);
+      const { consumes, warnings: shared } = await checkServices(paths.release(app_id, id), owned, this.#log);
       const release = (await readRelease(paths.release(app_id, id)))!;
       const { warnings: known = [], cpuMs = 0, prefill, vectorIndexes = [], containers = [] } = release;
       if (vectorIndexes.length > 0 && apps.clusterOf(app_id) !== null)
@@ -188,7 +188,11 @@ export class Deploy {
           `containers: ${containers[0]!.className}: an app that keeps its data in the bucket cannot have containers; move it to this machine`,
         );
       const limited = [this.#cpuWarning(cpuMs), this.#containerWarning(containers)];
-      const more = [...limited.filter((text) => text !== null), ...(await this.#sharedStorage(names.after))];
+      const more = [
+        ...limited.filter((text) => text !== null),
+        ...shared,
+        ...(await this.#sharedStorage(names.after)),
+      ];
       for (const warning of more) this.#log.line(`warning: ${warning}`, 'warn');
       const warnings = [...known, ...more];
       this.#abort.signal.throwIfAborted();

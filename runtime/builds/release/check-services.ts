@@ -89,17 +89,31 @@ function requireTail(slug: string, appId: string, apps: Owned['apps']): void {
 
 /**
  * As `requireServices`, for a release. Logs which app consumes each queue.
- * @returns the queues that it consumes
+ * @returns the queues that it consumes, and warnings about those that other apps consume too
  * @throws {BuildFailure} as `requireServices`
  */
-export async function checkServices(release: string, owned: Owned, log: DeployLog): Promise<string[]> {
+export async function checkServices(
+  release: string,
+  owned: Owned,
+  log: Pick<DeployLog, 'line'>,
+): Promise<{ consumes: string[]; warnings: string[] }> {
   const described = await readRelease(release);
-  if (described === null) return [];
+  if (described === null) return { consumes: [], warnings: [] };
   for (const [queue, consumer] of await requireServices(described, owned))
     log.line(
       consumer === undefined
         ? `queues: no app consumes ${queue} yet; sending to it fails until one does`
         : `queues: ${queue} is consumed by the app ${consumer}`,
     );
-  return described.triggers?.consumers.map(({ queue }) => queue) ?? [];
+  const consumes = described.triggers?.consumers.map(({ queue }) => queue) ?? [];
+  return { consumes, warnings: consumes.flatMap((queue) => sharedQueue(queue, owned)) };
+}
+
+/** Returns a warning about a consumed queue that other apps consume too, if any. Nobody sends to a preview's queues. */
+function sharedQueue(queue: string, { appId, apps }: Owned): string[] {
+  const slugs = apps.consumersOf(appId, queue).map((id) => apps.slugOf(id) ?? id);
+  if (slugs.length === 0 || apps.originOf(appId) !== appId) return [];
+  return [
+    `queues: ${queue} is also consumed by ${slugs.join(', ')}: all sends of other apps to it fail until only one app consumes it`,
+  ];
 }

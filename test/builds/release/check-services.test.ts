@@ -2,7 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { BuildFailure } from '../../../bundler/failure.ts';
 import type { KnownApps, OtherApps } from '../../../runtime/apps/known/known-apps.ts';
-import { requireServices } from '../../../runtime/builds/release/check-services.ts';
+import { checkServices, requireServices } from '../../../runtime/builds/release/check-services.ts';
+import { makeRelease } from '../../support/fleets/release.ts';
+import { temporaryDirectory } from '../../support/temporary.ts';
 
 const NAMED = { services: [{ binding: 'AUTH', service: 'auth' }] };
 
@@ -26,4 +28,25 @@ test('a deploy finds an app that was made at another host a moment ago, and stil
   assert.equal((await requireServices(NAMED, owned(true, true))).size, 0);
   await assert.rejects(requireServices(NAMED, owned(true, false)), BuildFailure);
   await assert.rejects(requireServices(NAMED, owned(false, true)), /AUTH is bound to auth, and the owner/);
+});
+
+test('a deploy warns of a queue that another app consumes too, but not for a preview', async (t) => {
+  const consumer = { queue: 'jobs' };
+  const triggers = { crons: [], producers: [], consumers: [consumer, { queue: 'other' }] };
+  const { directory } = await makeRelease(temporaryDirectory(t), 'export default {}', { triggers });
+  const { apps, ...own } = owned(false, true);
+  const shared = {
+    ...apps,
+    slugOf: () => 'worker',
+    consumersOf: (_: string, queue: string) => (queue === 'jobs' ? ['b'] : []),
+  };
+  const log = { line: () => {} };
+  assert.deepEqual(await checkServices(directory, { ...own, apps: shared }, log), {
+    consumes: ['jobs', 'other'],
+    warnings: [
+      'queues: jobs is also consumed by worker: all sends of other apps to it fail until only one app consumes it',
+    ],
+  });
+  const ofPreview = { ...own, apps: { ...shared, originOf: () => 'b' } };
+  assert.deepEqual((await checkServices(directory, ofPreview, log)).warnings, []);
 });
