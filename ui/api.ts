@@ -31,7 +31,7 @@ export const signedOut = signal(0);
 
 /** Operations that change nothing. */
 const READS =
-  /\.(list|list_deleted|get|get_by_slug|me|settings|stats|figures|overview|templates|invites|stream|check|channels|version|blob|diff|tree|export|raw|read|props)$|^(deploys|previews)\.log$/;
+  /\.(list|list_deleted|get|get_by_slug|me|settings|stats|figures|overview|templates|invites|stream|check|channels|version|blob|diff|tree|export|raw|read|props)$|^(deploys|previews)\.log$|^git\.remote$/;
 /** Operations and routes that only remove. They do not wait for pending removals, which call them. */
 const REMOVALS = /\.(delete|remove|revoke|revoke_invite|disconnect)$|\/delete-passkey$/;
 

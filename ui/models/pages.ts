@@ -46,6 +46,9 @@ export function pages<Item>(
     { ...(everyMs !== undefined && { everyMs }) },
   );
   const gone = signal<ReadonlySet<string>>(new Set());
+  const unhide = (key: string) => {
+    gone.value = new Set([...gone.peek()].filter((each) => each !== key));
+  };
   return {
     of,
     keyOf,
@@ -80,8 +83,13 @@ export function pages<Item>(
     hide(key: string) {
       gone.value = new Set([...gone.peek(), key]);
     },
-    unhide(key: string) {
-      gone.value = new Set([...gone.peek()].filter((each) => each !== key));
+    unhide,
+    /** Drops a hidden item that is removed now, and begins to read the list again. */
+    drop(key: string) {
+      const before = of.data.peek();
+      if (before !== null) of.set({ ...before, items: before.items.filter((item) => keyOf(item) !== key) });
+      unhide(key);
+      void of.refresh();
     },
     refresh: of.refresh,
     close: of.close,

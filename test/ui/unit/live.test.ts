@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test';
 import type { Result } from '../../../ui/api.ts';
 import { live, liveRows, resource } from '../../../ui/live.ts';
 import { pages } from '../../../ui/models/pages.ts';
+import { eventually } from '../../support/processes.ts';
 
 type Line = Result<'logs.stream'>;
 
@@ -245,5 +246,30 @@ test('a further page is added to the data as it is then, and dropped when its cu
   further[1]!.resolve({ items: ['b'], next_cursor: null });
   await second;
   assert.deepEqual([shown(), list.hasMore.value], [['a live'], true]);
+  list.close();
+});
+
+test('a removed item stays away while the list is read again', async () => {
+  const answers: PromiseWithResolvers<string[]>[] = [];
+  const list = pages<string>(
+    async () => {
+      const answer = Promise.withResolvers<string[]>();
+      answers.push(answer);
+      return { items: await answer.promise, next_cursor: null };
+    },
+    (item) => item,
+  );
+  answers[0]!.resolve(['a', 'b', 'c']);
+  await eventually(() => list.items.value.length === 3, 'the list is read');
+  list.hide('a');
+  list.hide('b');
+  list.drop('a');
+  // The second removal ends before the first read after it, which it aborts.
+  list.drop('b');
+  answers[1]!.resolve(['b', 'c']);
+  await answers[1]!.promise;
+  assert.deepEqual(list.items.value, ['c']);
+  answers[2]!.resolve(['c', 'b']);
+  await eventually(() => list.items.value.length === 2, 'an item that was made again is shown');
   list.close();
 });

@@ -69,7 +69,9 @@ test('reads leave removals pending, and only removals outlive the page', async (
   for (const { name, method } of operations) {
     const undo = removeSecret(t);
     await api.api(name as OperationName, {} as never);
-    assert.equal(undo(), method === 'GET' || method === 'DELETE', name);
+    // `git.remote` changes nothing: it returns an address.
+    const isRead = method === 'GET' || name === 'git.remote';
+    assert.equal(undo(), isRead || method === 'DELETE', name);
     assert.equal(sent.find((call) => call.name === name)!.keepalive, method === 'DELETE', name);
     t.mock.timers.reset();
   }

@@ -60,8 +60,7 @@ export function remove<Item>(of: Pages<Item>, item: Item, text: string, commit: 
     text,
     async () => {
       await commit();
-      await of.refresh();
-      of.unhide(key);
+      of.drop(key);
     },
     () => of.unhide(key),
   );
