@@ -11,7 +11,9 @@ import {
   pathFault,
   type TreeNode,
 } from '../../../ui/models/source/tree.ts';
+import { setQuery } from '../../../ui/router.ts';
 import { type Session, session } from '../../../ui/session.ts';
+import { eventually } from '../../support/processes.ts';
 
 const files = ['b.ts', 'a/z.ts', 'a/b/c.ts', 'a.ts'].map((path) => ({ path, size: 1 }));
 
@@ -63,12 +65,14 @@ test('a draft keeps the text on main that its change began from', () => {
 
 /** Fakes the API of an app. `main` has the texts of its files; a binary file is null. */
 function fakeMain(t: TestContext, main: Record<string, string | null>) {
-  const server = { sha: '1'.repeat(40), main, commits: [] as unknown[], onCommit: () => {} };
+  const server = { sha: '1'.repeat(40), main, commits: [] as unknown[], isDown: false, onCommit: () => {} };
   Object.assign(globalThis, { document: Object.assign(new EventTarget(), { visibilityState: 'visible' }) });
   const answer = (
     method: string,
     params: { path: string; ref?: string; parent?: string; files: unknown },
   ) => {
+    if (method === 'source.tree' && server.isDown)
+      return { error: { data: { status: 503, code: 'host_unavailable', detail: 'The host is away.' } } };
     if (method === 'source.tree') return { result: { sha: server.sha, items: [], next_cursor: null } };
     if (method === 'source.diff') return { result: { from: null, to: null, files: [] } };
     if (method === 'source.commit') {
@@ -76,7 +80,7 @@ function fakeMain(t: TestContext, main: Record<string, string | null>) {
       server.onCommit();
       return { result: { sha: '9'.repeat(40), deploy_id: 'd1' } };
     }
-    assert.deepEqual([method, params.ref], ['source.blob', server.sha]);
+    assert.deepEqual([method, params.ref ?? server.sha], ['source.blob', server.sha]);
     const text = server.main[params.path];
     if (text === undefined) return { error: { data: { status: 404, code: 'path_not_found', detail: '' } } };
     const content_type = text === null ? 'application/octet-stream' : 'text/plain';
@@ -138,6 +142,47 @@ test('another commit that main got at the same time is compared too', async (t) 
   assert.deepEqual(model.drafts.list.value, [{ path: 'a.ts', text: "Ada's", was: "Bob's" }]);
   await model.readAgain();
   model.drafts.discard('a.ts');
+});
+
+test('a file that others have added meanwhile is read, so that the draft of it can be discarded', async (t) => {
+  const server = fakeMain(t, {});
+  const model = sourceModel('store', 'new.ts');
+  t.after(model.close);
+  model.drafts.write('new.ts', "Ada's", null);
+  await model.file.refresh();
+  assert.equal(model.file.data.value, null);
+  server.main['new.ts'] = "Bob's";
+  await assert.rejects(model.readAgain(), /new\.ts/);
+  model.drafts.discard('new.ts');
+  await eventually(() => model.file.data.value?.text === "Bob's", 'the file of main is read');
+});
+
+test('nothing is compared or committed before main is read', async (t) => {
+  const server = fakeMain(t, { 'a.ts': 'one' });
+  server.isDown = true;
+  const model = sourceModel('store', '');
+  t.after(model.close);
+  model.drafts.write('a.ts', "Ada's", 'one');
+  const draft = { path: 'a.ts', text: "Ada's", was: 'one' };
+  await assert.rejects(model.commit('Change'), /not read yet/);
+  await assert.rejects(model.readAgain(), /is away/);
+  assert.deepEqual([model.drafts.list.value, server.commits], [[draft], []]);
+  server.isDown = false;
+  await model.readAgain();
+  // Another commit is shown.
+  const history = {
+    replaceState(_: unknown, __: string, path: string) {
+      Object.assign(globalThis, { location: new URL(path, 'http://localhost') });
+    },
+  };
+  Object.assign(globalThis, { history });
+  setQuery({ ref: 'old' });
+  await model.tree.refresh();
+  await assert.rejects(model.commit('Change'), /not read yet/);
+  setQuery({ ref: null });
+  await model.tree.refresh();
+  await model.commit('Change');
+  assert.equal(server.commits.length, 1);
 });
 
 test('drafts stay when the same person signs in again, and are removed for another person', () => {

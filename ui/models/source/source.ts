@@ -39,7 +39,7 @@ export function sourceModel(app: string, path: string) {
       { id: app, recursive: true, limit: FILES, ...(at && { ref: at }) },
       { signal },
     );
-    return { sha: read.sha, items: read.items, isCut: read.next_cursor !== null };
+    return { ref: at, sha: read.sha, items: read.items, isCut: read.next_cursor !== null };
   });
   const draft = computed(() => (ref.value === '' ? (drafts.files.value.get(path) ?? null) : null));
   const file = resource<OpenFile | null>(async (signal) => {
@@ -63,18 +63,23 @@ export function sourceModel(app: string, path: string) {
   });
 
   /**
-   * Compares drafts with main, and gives each the text there as its base.
+   * Compares drafts with main as it was read last, and gives each the text there as its base.
+   * @returns the commit of main; null without one
    * @throws {Failure} names the files that others have changed
    */
-  const compare = async (list: readonly Draft[], at: string | null) => {
+  const compare = async (list: readonly Draft[]): Promise<string | null> => {
+    const main = tree.data.peek();
+    if (main?.ref !== '') throw new Failure('Main is not read yet. Try again in a moment.', null, 0);
     const changed: string[] = [];
-    for (const { path, was } of list) {
-      const now = at === null ? null : await mainText(app, path, at);
-      if (now === was) continue;
-      drafts.setMain(path, now);
-      changed.push(path);
+    for (const draft of list) {
+      const now = main.sha === null ? null : await mainText(app, draft.path, main.sha);
+      if (now === draft.was) continue;
+      drafts.setMain(draft.path, now);
+      changed.push(draft.path);
     }
-    if (changed.length === 0) return;
+    if (changed.length === 0) return main.sha;
+    // Shown if the person discards the draft.
+    if (changed.includes(path)) void file.refresh();
     const words = `${changed.join(', ')} changed on main after you began. The difference to main is shown here now. Commit again to keep your text, or close this and change it.`;
     throw new Failure(words, null, 0);
   };
@@ -115,9 +120,8 @@ export function sourceModel(app: string, path: string) {
      */
     async commit(message: string): Promise<string> {
       const { name, email } = session.peek()!.account;
-      const parent = tree.data.peek()?.sha ?? null;
       const sent = drafts.list.peek();
-      await compare(sent, parent);
+      const parent = await compare(sent);
       const { deploy_id } = await api('source.commit', {
         id: app,
         message,
@@ -132,10 +136,12 @@ export function sourceModel(app: string, path: string) {
       for (const { path, text } of sent) drafts.setMain(path, text);
       return deploy_id;
     },
-    /** Reads main again, and compares the drafts with it. @throws {Failure} as `commit` */
+    /** Reads main again, and compares the drafts with it. @throws {Failure} as `commit`, and when main cannot be read */
     async readAgain(): Promise<void> {
       await tree.refresh();
-      await compare(drafts.list.peek(), tree.data.peek()?.sha ?? null);
+      const failure = tree.failure.peek();
+      if (failure !== null) throw failure;
+      await compare(drafts.list.peek());
     },
     close() {
       watch();

@@ -26,6 +26,8 @@ export function Commit({ app, model, onClose }: { app: string; model: Model; onC
       : `Change ${plural(changes.length, 'file')}`;
   const commit = async (event: Event) => {
     event.preventDefault();
+    // The keys of the message field commit too.
+    if (busy || changes.length === 0) return;
     setBusy(true);
     try {
       const deploy = await model.commit(message.trim() || usual);

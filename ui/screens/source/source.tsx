@@ -32,7 +32,7 @@ export default function Source({ app, path }: { app: string; path: string }) {
   const { tree, ref, drafts } = model;
   const changes = drafts.list.value;
   const isMain = ref.value === '';
-  const save = () => may('push') && drafts.list.peek().length > 0 && setDialog('commit');
+  const save = () => may('push') && ref.peek() === '' && drafts.list.peek().length > 0 && setDialog('commit');
   useEffect(() => {
     const key = (event: KeyboardEvent) => {
       if (event.key !== 's' || !(event.metaKey || event.ctrlKey) || event.defaultPrevented) return;
