@@ -135,3 +135,23 @@ test('a second factor is shown as a QR code too', NEEDS_CHROMIUM, async () => {
   await page.getByRole('img', { name: 'The key for your authenticator app' }).locator('path[d^=M]').waitFor();
   browser.assertQuiet();
 });
+
+test('a screen asks the server for nothing more after a sign-out', NEEDS_CHROMIUM, async () => {
+  const eve = await member('Eve');
+  const { page } = eve;
+  await page.goto('/');
+  await page.getByRole('heading', { name: 'Apps', exact: true }).waitFor();
+  const asked: (string | null)[] = [];
+  page.on('request', (request) => asked.push(request.postData()));
+  page.on('response', (response) => {
+    if (response.url().endsWith('/sign-out')) asked.length = 0;
+  });
+  await page.getByRole('button', { name: 'Account of Eve' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+  // Files of the sign-in screen are requested without a body.
+  assert.deepEqual(
+    asked.filter((body) => body !== null),
+    [],
+  );
+});

@@ -320,9 +320,15 @@ test('a session that ends keeps typed text below a sign-in', NEEDS_CHROMIUM, asy
   await add.click();
   const signIn = page.getByRole('dialog', { name: 'Sign in again' });
   await signIn.getByText('What you typed is kept here').waitFor();
+  await signIn.getByLabel('E-mail').and(page.locator(':focus')).waitFor();
+  // As when the focused button is replaced by another step.
+  await ada.evaluate('document.activeElement.blur()');
   for (let times = 0; times < 3; times++) await page.keyboard.press('Escape');
   await page.keyboard.press('Control+K');
   assert.equal(await page.locator('dialog[open]').count(), 2, 'the sign-in stays, and is on top');
+  // As on a phone, where a step back closes it.
+  await ada.evaluate("document.querySelector('dialog.again').close()");
+  await signIn.waitFor();
   assert.deepEqual(await ada.findings(), []);
   await signIn.getByLabel('E-mail').fill('ada@example.com');
   await signIn.getByLabel('Password').fill(PASSWORD);

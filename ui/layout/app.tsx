@@ -70,6 +70,8 @@ function Place() {
     </Boundary>
   );
   if (screen.place === 'public') return <main id="main">{view}</main>;
+  // Until the sign-in screen has loaded, shows nothing: the screen before it needs a session.
+  if (isOut) return failure ? <NewVersion /> : null;
   const forbidden = screen.admin && !isAdmin.value;
   return (
     <Frame key={session.value?.account.id} shown={current?.route ?? wanted}>
@@ -150,21 +152,21 @@ function SignInAgain() {
       ({ default: View }) => setView(() => View as ComponentType),
       () => setView(() => NewVersion),
     );
-    return end;
+    // At the window, because the focus may be on no element of the dialog. Shortcuts belong to the screen below.
+    const onKey = (event: KeyboardEvent) => {
+      event.stopPropagation();
+      if (event.key === 'Escape') event.preventDefault();
+    };
+    addEventListener('keydown', onKey, true);
+    return () => {
+      removeEventListener('keydown', onKey, true);
+      end();
+    };
   }, []);
+  useEffect(() => ref.current!.querySelector<HTMLElement>('[autofocus]')?.focus(), [View]);
   return (
-    <dialog
-      ref={ref}
-      class="again"
-      aria-label="Sign in again"
-      onCancel={(event) => event.preventDefault()}
-      onKeyDown={(event) => {
-        // Shortcuts belong to the screen below.
-        event.stopPropagation();
-        // Browsers close a dialog at the second `Esc` in a row, whatever `onCancel` does.
-        if (event.key === 'Escape') event.preventDefault();
-      }}
-    >
+    // Browsers can close a dialog in ways that a page cannot prevent, such as the second step back in a row on a phone.
+    <dialog ref={ref} class="again" aria-label="Sign in again" onClose={() => ref.current?.showModal()}>
       {View && <View />}
     </dialog>
   );
