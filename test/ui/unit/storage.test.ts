@@ -217,6 +217,36 @@ test('changes stay when they cannot be written, and what is dropped during a wri
   assert.equal(set.count.value, 0);
 });
 
+test('a cell that gets its old value again before the written rows are read stays changed', async () => {
+  const columns = [column('id', 'INTEGER', 1), column('name', 'TEXT')];
+  const set = changeSet('t', columns);
+  let row = [1, 'a'];
+  let read: Reader = async () => ({ columns: [], rows: [row], next: null });
+  const write: Writer = async () => [{ changes: 1 }];
+  const table = { name: 't', type: 'table', columns } as unknown as Table;
+  const model = tableModel((asked) => read(asked), table, { sort: '', filter: '' }, write, set);
+  await model.rows.refresh();
+  const [shown] = model.rows.data.value!.rows;
+  set.update(shown!, 'name', 'b');
+  const reading = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<void>();
+  read = async () => {
+    reading.resolve();
+    await answer.promise;
+    row = [1, 'b'];
+    return { columns: [], rows: [row], next: null };
+  };
+  const writing = model.write();
+  await reading.promise;
+  assert.equal(set.valueOf(shown!, 'name'), 'b', 'the written value stays shown');
+  set.update(shown!, 'name', 'a');
+  answer.resolve();
+  assert.equal(await writing, 1);
+  model.close();
+  assert.equal(set.valueOf(row, 'name'), 'a');
+  assert.equal(set.count.value, 1);
+});
+
 test('further rows are added to the rows as they are then', async () => {
   let n = 1;
   const further = Promise.withResolvers<void>();

@@ -116,8 +116,12 @@ export function tableModel(
     },
     /** Writes all changes in one transaction. @returns the changed rows' number @throws {Failure} if nothing was written */
     async write(): Promise<number> {
-      const written = await changes.written(() => write!(changes.statements()));
-      await rows.refresh();
+      const written = await changes.written(async () => {
+        const answer = await write!(changes.statements());
+        // The changes are shown until the rows have them.
+        await rows.refresh();
+        return answer;
+      });
       return written.reduce((sum, each) => sum + each.changes, 0);
     },
     close: rows.close,
