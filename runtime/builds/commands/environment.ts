@@ -1,6 +1,6 @@
 // Directories and environment of a build's commands. Of the host's environment, these commands get only what an installer
 // needs to reach its registry.
-import { chmodSync, mkdirSync, realpathSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, realpathSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { isThere } from '../../../bundler/project/path-containment.ts';
 import type { Plan } from '../../../bundler/project/plan.ts';
@@ -21,13 +21,7 @@ export interface BuildDirectories {
   cache: string;
 }
 
-/** Files that tools look for in all folders above a project too. */
-const FOUND_ABOVE = ['package.json', 'tsconfig.json'];
-
-/**
- * Makes the directories of a build below `scratch`, and its cache. Other users may traverse `scratch` itself. Empty files
- * there hide those of folders above, such as Cellar's own folder, which would change what the project is bundled to.
- */
+/** Makes the directories of a build below `scratch`, and its cache. Other users may traverse `scratch` itself. */
 export function makeDirectories(scratch: string, cache: string): BuildDirectories {
   const directories = {
     project: join(scratch, 'project'),
@@ -36,7 +30,6 @@ export function makeDirectories(scratch: string, cache: string): BuildDirectorie
     cache,
   };
   for (const path of Object.values(directories)) mkdirSync(path, { recursive: true, mode: 0o700 });
-  for (const name of FOUND_ABOVE) writeFileSync(join(scratch, name), '{}');
   chmodSync(scratch, 0o711);
   return directories;
 }

@@ -1,5 +1,5 @@
 // Builds a commit into a release: checkout, install, build, bundle, release.
-import { writeFileSync } from 'node:fs';
+import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bundled } from '../../../bundler/bundle.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
@@ -23,6 +23,9 @@ import { placeBundle, readRelease } from './release.ts';
 export { BuildFailure };
 
 const bundler = new Bundler();
+
+/** Files that esbuild looks for in all folders above a project too. */
+const FOUND_ABOVE = ['package.json', 'tsconfig.json'];
 
 interface Built {
   release: Release;
@@ -151,6 +154,10 @@ async function trimStep({ cacheDirectory, limits, log }: BuildInput): Promise<vo
   log.line(`the caches have more than ${limits.cacheMb} MiB: dropped ${names.join(', ')}`);
 }
 
+/**
+ * Bundles a project. Meanwhile empty files in `scratch` hide those of folders above, such as Cellar's own folder, which would
+ * change the result. The project's commands must not see them: Yarn would take `scratch` as the root of the project.
+ */
 async function bundleStep(
   input: BuildInput,
   { project }: BuildDirectories,
@@ -159,18 +166,24 @@ async function bundleStep(
 ): Promise<Bundled> {
   const { worktreeMb: assetsMb, stepTimeoutMs } = input.limits;
   const environment = wranglerEnvironment(input);
-  return bundler.bundle(
-    {
-      worktree: project,
-      settings: { ...input.settings, root_directory: plan.folder || null },
-      out,
-      environment,
-      deployLine: plan.deployLine,
-      assetsMb,
-      before: plan.pages,
-    },
-    stepTimeoutMs,
-  );
+  const hiding = FOUND_ABOVE.map((name) => join(input.scratch, name));
+  for (const path of hiding) writeFileSync(path, '{}');
+  try {
+    return await bundler.bundle(
+      {
+        worktree: project,
+        settings: { ...input.settings, root_directory: plan.folder || null },
+        out,
+        environment,
+        deployLine: plan.deployLine,
+        assetsMb,
+        before: plan.pages,
+      },
+      stepTimeoutMs,
+    );
+  } finally {
+    for (const path of hiding) rmSync(path, { force: true });
+  }
 }
 
 /**

@@ -105,6 +105,20 @@ export default { fetch(_request: Request, env: Env) { return new Response(<a />)
   );
 });
 
+test('the commands of a project find no package.json above it', async () => {
+  // Yarn would take the folder of such a file as the project's root, and npm would install there.
+  const settings = {
+    ...NO_SETTINGS,
+    build_command: 'test ! -e ../package.json && test ! -e ../tsconfig.json',
+  };
+  const { input, result } = await build(
+    { 'index.js': WORKER, 'wrangler.json': '{"main": "index.js"}' },
+    { settings },
+  );
+  await result;
+  assert.ok(existsSync(join(input.releaseDirectory, 'modules/index.js')));
+});
+
 test('a Worker with packages and a database is installed and bundled with its migrations', async () => {
   const { input, result } = await build(exampleApp('guestbook'));
   const { release, storage } = await result;
