@@ -27,7 +27,11 @@ export function withoutMapsOutside(root: string, path: string, bytes: Buffer): s
 
 /** Whether esbuild, which reads the text as a URL, might find a file outside the project. */
 function isMapOutside(root: string, folder: string, url: string): boolean {
-  if (/^file:|%2[ef]/i.test(url)) return true;
+  // `//localhost/` names any file. Bytes that are not UTF-8 can name a link.
+  if (/^(?:file:|\/\/)|%2[ef]|\ufffd/i.test(url)) return true;
+  // In a URL, `a//..` is `a/`; as a path it is the folder of `a`.
+  const empty = url.indexOf('//');
+  if (empty !== -1 && url.includes('..', empty)) return true;
   let path: string;
   try {
     path = resolve(folder, decodeURIComponent(url.replace(/[?#].*$/s, '')));

@@ -5,6 +5,7 @@ import { after, test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import { bundleProject } from '../../bundler/bundle.ts';
 import { planBuild } from '../../bundler/project/plan.ts';
+import { withoutMapsOutside } from '../../bundler/project/source-maps.ts';
 import { NO_SETTINGS } from '../../runtime/builds/release/build-input.ts';
 import type { Files } from '../support/builds/projects.ts';
 import { makeWorktrees, wranglerProject } from '../support/bundler/worktree.ts';
@@ -468,6 +469,9 @@ test('source maps are read inside the project only', async () => {
     `//# sourceMappingURL=%2e%2e/%2E%2e/${name}/v.map`,
     `//# sourceMappingURL=../../${encodeURIComponent(name).replace('w', '%77')}/v.map`,
     `//# sourceMappingURL=FILE://${outside}/v.map`,
+    `//# sourceMappingURL=//localhost${outside}/v.map`,
+    `//# sourceMappingURL=//user@localhost${outside}/v.map`,
+    '//# sourceMappingURL=inner//../folder/v.map',
     '//# sourceMappingURL=link.map',
     '//# sourceMappingURL=link.map?x',
     '//# sourceMappingURL=folder/v.map',
@@ -479,6 +483,7 @@ test('source maps are read inside the project only', async () => {
       'src/part.js': `globalThis.part = 'kept';\n${comment}`,
       'src/link.map': { link: join(outside, 'v.map') },
       'src/folder': { link: outside },
+      'src/inner/folder': { link: outside },
       ...more,
     });
     assert.match(read('modules/index.js'), /"kept"/);
@@ -491,6 +496,8 @@ test('source maps are read inside the project only', async () => {
     [`//# sourceMappingURL=data:application/json,${encodeURIComponent(map('own'))}`, 'unused.map'],
   ] as const)
     assert.match(await mapOf(comment, { [path]: map('own') }), /own\.ts/, comment);
+  const invalid = Buffer.from('//# sourceMappingURL=\xff/v.map', 'latin1');
+  assert.match(withoutMapsOutside(outside, join(outside, 'a.js'), invalid)!, /sourceMappingUrl=/);
   // The text in a string stays as it is, unless it names a file outside.
   const quoted = "globalThis.text = '//# sourceMappingURL=' + globalThis.part;";
   const { read } = await worktrees.bundle({ 'index.js': `${quoted} export default { fetch() {} }` });
