@@ -14,6 +14,8 @@ const USUAL_TABLE = 'd1_migrations';
 const PATTERN_LENGTH = 256;
 /** Maximum commas of a pattern: each can double the number of patterns that its braces stand for. */
 const PATTERN_COMMAS = 8;
+/** Matches the folders at the start of a pattern that have no special characters. */
+const PLAIN_FOLDERS = /^(?:[^*?[\]{}()\\/]+\/)*/;
 
 /**
  * Copies a database's migrations into `<out>/<target>`.
@@ -74,7 +76,8 @@ export function migrationsTable({
 function matchingFiles(root: string, from: string, glob: string): string[] {
   const depth = glob.includes('**') ? Number.POSITIVE_INFINITY : glob.split('/').length;
   const found: string[] = [];
-  const folders = [''];
+  const first = PLAIN_FOLDERS.exec(glob)![0].slice(0, -1);
+  const folders = isThere(root, join(from, first)) ? [first] : [];
   let entries = 0;
   for (const folder of folders)
     for (const entry of entriesOf(root, join(from, folder))) {

@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict';
-import { readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { join } from 'node:path';
+import fs, { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire, syncBuiltinESMExports } from 'node:module';
+import { join, relative } from 'node:path';
 import { after, test } from 'node:test';
+import { copyMigrations } from '../../bundler/bindings/migrations.ts';
 import { pipelineBindings } from '../../bundler/bindings/pipelines.ts';
 import { requireBundleSize } from '../../bundler/bundle-size-limit.ts';
 import { nestedKeys, topLevelKeys } from '../../bundler/configuration/wrangler-keys.ts';
@@ -246,6 +247,25 @@ test('migrations may lie in the folder of the configuration', async () => {
       names,
     );
   }
+});
+
+test('folders that a pattern of migrations does not name are not read', (t) => {
+  const worktree = worktrees.write({ 'db/sql/x/1_a.sql': '1', 'node_modules/a/1_b.sql': '' });
+  const reads = t.mock.method(fs, 'readdirSync');
+  syncBuiltinESMExports();
+  t.after(() => {
+    reads.mock.restore();
+    syncBuiltinESMExports();
+  });
+  const names = (migrations_pattern: string) => {
+    const database = { binding: 'DB', migrations_dir: '.', migrations_pattern };
+    const copied = copyMigrations(worktree, worktree, database, `${worktree}-out`, 'm', []);
+    return copied.map(({ name }) => name);
+  };
+  assert.deepEqual(names('./db/sql/**/*.sql'), ['db/sql/x/1_a.sql']);
+  assert.deepEqual(names('./none/**/*.sql'), []);
+  const folders = reads.mock.calls.map((call) => relative(worktree, String(call.arguments[0])));
+  assert.deepEqual(folders, ['db/sql', 'db/sql/x']);
 });
 
 test('an entry may lack its extension, assets may be in a package, and a migrations folder may be missing', async () => {
