@@ -28,7 +28,7 @@ const SITE_GENERATORS = [
   { name: 'mdBook', config: /^book\.toml$/, command: 'mdbook build', output: 'book' },
 ];
 /** Matches a page that loads sources, which a tool must compile. */
-const SOURCE_PAGE = /<script\b[^<>]*\bsrc=["']?[^"'>\s]+\.(?:tsx?|mts|jsx|vue|svelte)\b/i;
+const SOURCE_PAGE = /<script\b[^<>]*\bsrc=["']?[^"'=>\s]+\.(?:tsx?|mts|jsx|vue|svelte)\b/i;
 /** Matches a page with front matter, such as a page of Jekyll. */
 const FRONT_MATTER = /^---\r?\n/;
 /** Bytes to read from the start of a page. */

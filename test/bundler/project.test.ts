@@ -615,12 +615,11 @@ test('a workspace whose root has nothing to deploy names the folders of its fram
 });
 
 test('long pages and functions of repeated openings are read in little time', () => {
-  const root = worktrees.write({
-    'index.html': '<script '.repeat(30_000),
-    'functions/a.js': 'export{'.repeat(30_000),
-  });
-  const spent = cpuTime();
-  assert.equal(hasFunctions({ root, folder: root }), false);
-  assert.deepEqual(findProject({ root, folder: root }, null, null), { kind: 'site', directory: root });
-  assert.ok(spent() < 500, `${spent()} ms`);
+  for (const page of ['<script '.repeat(30_000), `<script ${'src='.repeat(60_000)}`]) {
+    const root = worktrees.write({ 'index.html': page, 'functions/a.js': 'export{'.repeat(30_000) });
+    const spent = cpuTime();
+    assert.equal(hasFunctions({ root, folder: root }), false);
+    assert.deepEqual(findProject({ root, folder: root }, null, null), { kind: 'site', directory: root });
+    assert.ok(spent() < 500, `${spent()} ms`);
+  }
 });
