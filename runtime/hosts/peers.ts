@@ -30,8 +30,13 @@ export class Peers {
 
   /** Returns the ids of an account's apps that consume a queue at other hosts, as far as those hosts have reported. */
   consumersOf(owner: string, queue: string): string[] {
-    const apps = [...this.#peers.values()].flatMap(({ queues }) => queues);
-    return apps.filter((each) => each.owner === owner && each.queues.includes(queue)).map(({ app }) => app);
+    const apps = [...this.#peers.values()].flatMap(({ id, lost, queues }) =>
+      // A lost host keeps its last list, which may have apps that have moved since.
+      lost.aborted ? queues.filter(({ app }) => this.#homes.get(app)?.home === id) : queues,
+    );
+    const consumers = apps.filter((each) => each.owner === owner && each.queues.includes(queue));
+    // While an app moves, both hosts may report it.
+    return [...new Set(consumers.map(({ app }) => app))];
   }
 
   /** Returns a host by its id; undefined for this one and for unknown ones. */

@@ -16,7 +16,7 @@ import { accessLines } from '../../runtime/edge/log/access-line.ts';
 import { AccessLog } from '../../runtime/edge/log/access-log.ts';
 import type { Backend } from '../../runtime/edge/upstream/backend.ts';
 import { Upstream } from '../../runtime/edge/upstream/upstream.ts';
-import { APP, backendOf, routeOf, twoHosts } from '../support/edge/hosts.ts';
+import { APP, backendOf, routeOf, startHosts, type TestHost, twoHosts } from '../support/edge/hosts.ts';
 import { call, until } from '../support/edge/peers.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
@@ -39,14 +39,18 @@ async function socket(t: TestContext, name: string) {
   return started;
 }
 
-/** Starts two hosts. `caller` at the first host has bindings to the app `shop` at the second, and to its queue. */
+/**
+ * Starts two hosts. `caller` at the first host has bindings to the app `shop` at the second, and to its queue.
+ * @param hosts default: two hosts that know each other
+ */
 async function bound(
   t: TestContext,
   owner = 'o',
   here: { app?: Backend } = {},
   stored: (asked: StoreSecret) => string | null = () => null,
+  hosts: Awaited<ReturnType<typeof twoHosts>> | null = null,
 ) {
-  const hosts = await twoHosts(t);
+  hosts ??= await twoHosts(t);
   const [main, exports, queues] = [
     await socket(t, 'main'),
     await socket(t, 'exports'),
@@ -253,6 +257,37 @@ test('a message that waits while the app moves to another host reaches its queue
   assert.deepEqual(await ask('queue 0'), { status: 200, body: 'queues' });
   assert.deepEqual(JSON.parse(String(queues.got[0]!.headers['x-cellar-call'])), { queue: 'orders' });
   assert.equal(main.got.length, 0);
+});
+
+test('a queue has one consumer after its host is lost, also while the lost host is known', async (t) => {
+  const { started, learn } = await startHosts(t, ['entry', 'lost', 'next']);
+  const [entry, lost, next] = started as [TestHost, TestHost, TestHost];
+  const consumers = () => entry.hosts.consumersOf('o', 'orders');
+  const orders = [{ app: APP, owner: 'o', queues: ['orders'] }];
+  lost.queues = orders;
+  learn([routeOf('lost')]);
+  await until(() => consumers().length === 1, 'the first home has said who consumes the queue');
+  await lost.fromHosts.close(0);
+  await until(() => entry.hosts.peers.get('lost')!.lost.aborted, 'the host counts as lost');
+  assert.deepEqual(consumers(), [APP], 'a message waits for the new home');
+  next.queues = [...orders, { app: 'b'.repeat(16), owner: 'o', queues: ['bills'] }];
+  learn(
+    [routeOf('next'), routeOf('next', { id: 'b'.repeat(16), slug: 'bills' })],
+    started.map(({ known, name }) => ({ ...known, ...(name === 'lost' && { state: 'silent' }) })),
+  );
+  await until(() => entry.hosts.consumersOf('o', 'bills').length === 1, 'the new home has reported');
+  assert.deepEqual(consumers(), [APP]);
+  next.queues = next.queues.slice(1);
+  await until(() => consumers().length === 0, 'only the new home knows whether the app still consumes it');
+});
+
+test('a queue has one consumer while its app moves, although both hosts report it', async (t) => {
+  const { started, learn } = await startHosts(t, ['entry', 'old', 'new']);
+  for (const host of started.slice(1)) host.queues = [{ app: APP, owner: 'o', queues: ['orders'] }];
+  learn([routeOf('new')]);
+  const { peers } = started[0]!.hosts;
+  await until(() => ['old', 'new'].every((id) => peers.get(id)?.queues.length === 1), 'both have reported');
+  assert.deepEqual(peers.consumersOf('o', 'orders'), [APP]);
 });
 
 test('an app with endless queues hides neither its host nor the queues of other apps', async (t) => {

@@ -140,17 +140,25 @@ export function routeOf(home: string, given: Partial<AppRoute> = {}): AppRoute {
   return { ...app, home, generation: 1, ...given };
 }
 
+/** Starts hosts that do not know each other yet. `learn` tells each of them the routes, and the other hosts. */
+export async function startHosts(
+  t: TestContext,
+  names: string[],
+  options?: ConstructorParameters<typeof TestHost>[1],
+) {
+  const started = names.map((name) => new TestHost(name, options));
+  t.after(() => Promise.all(started.map((host) => host.close())));
+  for (const [at, host] of started.entries()) await host.start(`127.0.0.${at + 1}`);
+  const learn = (routes: AppRoute[], hosts = started.map(({ known }) => known)) => {
+    for (const { homes } of started) homes.take({ hosts, revision: 1, whole: true, routes, deleted: [] });
+  };
+  return { started, learn };
+}
+
 /** Starts two hosts that know each other. Both know that the second is the home of the app `shop`. */
 export async function twoHosts(t: TestContext, options?: ConstructorParameters<typeof TestHost>[1]) {
-  const entry = new TestHost('entry', options);
-  const home = new TestHost('home', options);
-  t.after(() => Promise.all([entry.close(), home.close()]));
-  await entry.start('127.0.0.1');
-  await home.start('127.0.0.2');
-  const learn = (routes: AppRoute[], hosts = [entry.known, home.known]) => {
-    for (const { homes } of [entry, home])
-      homes.take({ hosts, revision: 1, whole: true, routes, deleted: [] });
-  };
+  const { started, learn } = await startHosts(t, ['entry', 'home'], options);
+  const [entry, home] = started as [TestHost, TestHost];
   learn([routeOf('home')]);
   return { entry, home, learn };
 }
