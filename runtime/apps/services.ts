@@ -173,7 +173,8 @@ export class Services {
     if (!DISPATCH_NAME.test(script)) return noScript(call);
     const key = scriptKey(owner, namespace, script);
     const slug = slugOfScript(createHash('sha256').update(key).digest('hex'));
-    const target = this.#sibling(callerId, slug, headers, nameOfScript(slug));
+    const unknown = { ...NO_SIBLING, headers: { [NO_SCRIPT_HEADER]: call } };
+    const target = this.#sibling(callerId, slug, headers, nameOfScript(slug), unknown);
     if (target === null) return noScript(call);
     const to = { socketName: null, lines: '', endsItself: false };
     if (outbound === undefined) return this.#call(caller, named(script, target), spans, to);
@@ -251,19 +252,28 @@ export class Services {
   /** Routes a message to the app that consumes the queue. The message is acknowledged once that app has stored it. */
   #toQueue(callerId: string, caller: Caller, queue: string | undefined, spans: Spans): Target {
     if (queue === undefined) return NO_BINDING;
+    const { hosts } = this.#options;
     const apps = this.#options.apps();
-    const consumers = apps.consumersOf(callerId, queue);
-    const [consumer] = consumers;
-    if (consumer === undefined)
-      return refuseSend(404, `No app of the same owner consumes the queue ${asciiJson(queue)}.`);
-    if (consumers.length > 1) {
-      const slugs = consumers.map((id) => apps.slugOf(id) ?? id).join(', ');
-      return refuseSend(
-        409,
-        `Several apps consume the queue ${asciiJson(queue)}: ${slugs}. Let only one consume it.`,
-      );
+    const owner = apps.get(callerId)?.wanted.owner;
+    const find = (): Backend | Refusal => {
+      const consumers = apps.consumersOf(callerId, queue);
+      const [consumer] = consumers;
+      if (consumer === undefined)
+        return refusedSend(404, `No app of the same owner consumes the queue ${asciiJson(queue)}.`);
+      if (consumers.length > 1) {
+        const slugs = consumers.map((id) => apps.slugOf(id) ?? id).join(', ');
+        return refusedSend(
+          409,
+          `Several apps consume the queue ${asciiJson(queue)}: ${slugs}. Let only one consume it.`,
+        );
+      }
+      return apps.get(consumer)?.fleet ?? hosts!.called(consumer);
+    };
+    let backend = find();
+    if ('status' in backend) {
+      if (backend.status !== 404 || hosts === null || owner === undefined) return respond(backend);
+      backend = waiting(find, reportsOf(hosts, owner));
     }
-    const backend = apps.get(consumer)?.fleet ?? this.#options.hosts!.called(consumer);
     const to = { socketName: 'queues', lines: callLine({ queue }), endsItself: false };
     return this.#call(caller, named(`that consumes ${queue}`, backend), spans, to);
   }
@@ -300,13 +310,29 @@ export class Services {
     return { kind: 'proxy', backend, limits, call: { ...to, hopLines, ended } };
   }
 
-  /** Returns the backend of the app with a slug, at any host; null when there is no such app of the calling app's owner. */
+  /**
+   * Returns the backend of the app with a slug, at any host; null when there is no such app of the calling app's owner. While
+   * this host does not know the apps of other hosts, a call to an app that is not here waits.
+   * @param unknown the refusal of a call that has waited for an app that does not exist
+   */
   #sibling(
     appId: string,
     slug: string,
     headers: readonly string[],
     address = `${slug}.${this.#options.baseDomain}`,
+    unknown = NO_SIBLING,
   ): Backend | null {
+    const find = () => this.#knownSibling(appId, slug, headers, address);
+    const homes = this.#options.hosts?.homes;
+    const found = find();
+    if (found !== null || homes === undefined || homes.isKnown) return found;
+    return waiting(
+      () => find() ?? unknown,
+      () => (homes.isKnown ? null : homes.changed),
+    );
+  }
+
+  #knownSibling(appId: string, slug: string, headers: readonly string[], address: string): Backend | null {
     const { hosts } = this.#options;
     const apps = this.#options.apps();
     const fleet = apps.resolve(address);
@@ -329,6 +355,35 @@ function named(name: string, backend: Backend): Backend {
       if (admission.kind !== 'refuse') return admission;
       return { ...admission, detail: `The service ${name}: ${admission.detail}` };
     },
+  };
+}
+
+/**
+ * Returns the backend of a call to an app that this host does not know yet. The call waits until the app is found.
+ * @param find returns the app's backend, or a refusal: a 404 while the app is unknown
+ * @param more returns a promise that settles when `find` may find the app, and never rejects; null to refuse the call
+ */
+function waiting(find: () => Backend | Refusal, more: () => Promise<void> | null): Backend {
+  return {
+    site: 'fallback',
+    admit: (): Admission => {
+      const found = find();
+      if (!('status' in found)) return found.admit();
+      const ready = found.status === 404 ? more() : null;
+      return ready === null ? { kind: 'refuse', ...found } : { kind: 'hold', ready };
+    },
+  };
+}
+
+/** Returns the function with which a message waits while other hosts may still report a consumer of its queue. */
+function reportsOf({ peers, askNow }: Hosts, owner: string): () => Promise<void> | null {
+  let hasAsked = false;
+  return () => {
+    const ready = peers.unreported(owner);
+    if (ready !== null || hasAsked) return ready;
+    // The consumer may have just left its host, and this host may not know its new home yet.
+    hasAsked = true;
+    return askNow();
   };
 }
 
@@ -366,6 +421,11 @@ const ELSEWHERE: Refusal = {
   detail:
     'A script with an outbound Worker must run on the machine of the app that calls it. Move one of them.',
 };
+const NO_SIBLING: Refusal = {
+  status: 404,
+  code: 'service_not_found',
+  detail: 'There is no such app of the same owner.',
+};
 const NO_OBJECT = refuse(400, 'object_invalid', 'The call names no Durable Object.');
 const UNREADABLE: Refusal = {
   status: 503,
@@ -393,13 +453,17 @@ function noApp(name: string): Target {
 
 function refuse(status: number, code: string, detail: string, retryAfterS?: number): Target {
   const refusal: Refusal = { status, code, detail, ...(retryAfterS !== undefined && { retryAfterS }) };
+  return respond(refusal);
+}
+
+function respond(refusal: Refusal): Target {
   return { kind: 'respond', respond: () => ({ refusal }) };
 }
 
-/** Refuses a message to a queue. The queue binding uses the two headers for its error. @param cause in ASCII */
-function refuseSend(status: number, cause: string): Target {
+/** Returns the refusal of a message to a queue. The queue binding uses the two headers for its error. @param cause in ASCII */
+function refusedSend(status: 404 | 409, cause: string): Refusal {
   const headers = { 'CF-Queues-Error-Code': '15000', 'CF-Queues-Error-Cause': cause };
-  return { kind: 'respond', respond: () => ({ status, headers, body: cause }) };
+  return { status, code: status === 404 ? 'queue_not_found' : 'queue_ambiguous', detail: cause, headers };
 }
 
 /** Returns the Durable Object that a call is for; undefined when the header is missing or malformed. */

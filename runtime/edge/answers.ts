@@ -37,7 +37,7 @@ export function refusalAnswer(
   isRpc = false,
 ): Answer {
   const { status, code, detail, retryAfterS } = refusal;
-  const headers: Record<string, string> = { 'cache-control': 'no-store' };
+  const headers: Record<string, string> = { ...refusal.headers, 'cache-control': 'no-store' };
   if (retryAfterS !== undefined) headers['retry-after'] = String(Math.max(1, Math.ceil(retryAfterS)));
   const problem = { type: 'about:blank', title: STATUS_CODES[status] ?? 'Error', status, detail, code };
   if (isRpc) {

@@ -29,6 +29,8 @@ export interface Refusal {
   /** The message for the client. Never contains a secret or a path of the host. */
   detail: string;
   retryAfterS?: number;
+  /** Further headers of the response, for programs. */
+  headers?: Record<string, string>;
   /** HTML of the app's owner, instead of Cellar's page. Null or absent: Cellar's page. */
   page?: string | null;
 }

@@ -17,6 +17,8 @@ export class Homes {
   readonly #names = new Map<string, string>();
   /** Lost homes of apps for which requests wait, by app id. */
   readonly #awaited = new Map<string, string>();
+  /** When the newest move of an account's app became known, by account, as `performance.now()`. */
+  readonly #movedAt = new Map<string, number>();
   /** Called when a request waits for an app whose home is lost, so that this host reports it to the control plane soon. */
   onAwaited: () => void = () => {};
   /** Called with the id of each app that was deleted, wherever its home was. */
@@ -83,6 +85,18 @@ export class Homes {
     return this.#routes.get(appId);
   }
 
+  /** Returns the ids of the hosts that run an account's apps. */
+  homesOf(owner: string): Set<string> {
+    const homes = new Set<string>();
+    for (const route of this.#routes.values()) if (route.owner === owner) homes.add(route.home);
+    return homes;
+  }
+
+  /** Returns when the newest move of an account's app became known, as `performance.now()`; minus infinity without one. */
+  movedAt(owner: string): number {
+    return this.#movedAt.get(owner) ?? Number.NEGATIVE_INFINITY;
+  }
+
   /** Returns the route of the app that has a TCP port. */
   ofPort(port: number): AppRoute | undefined {
     for (const route of this.#routes.values()) if (route.tcp?.includes(port)) return route;
@@ -106,8 +120,8 @@ export class Homes {
     this.#hosts = hosts;
     this.#revision = revision;
     if (whole) {
-      this.#routes.clear();
-      this.#names.clear();
+      const ids = new Set(routes.map(({ id }) => id));
+      for (const id of this.appIds) if (!ids.has(id)) this.#remove(id);
     }
     for (const id of deleted) this.#remove(id);
     for (const route of routes) this.#put(route);
@@ -141,6 +155,8 @@ export class Homes {
   }
 
   #put(route: AppRoute): void {
+    const known = this.#routes.get(route.id);
+    if (known !== undefined && known.home !== route.home) this.#movedAt.set(route.owner, performance.now());
     this.#remove(route.id);
     this.#routes.set(route.id, route);
     for (const name of this.#namesOf(route)) this.#names.set(name, route.id);

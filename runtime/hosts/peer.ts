@@ -38,7 +38,10 @@ export class Peer {
   /** Set after a request could not be sent. Settles when requests may be sent again. */
   #again: Promise<void> | null = null;
 
-  /** @param key the secret of the hosts @param onChange called when the host is lost, and when it answers again */
+  /**
+   * @param key the secret of the hosts
+   * @param onChange called when the host is lost, when it answers again, and when `queues` has changed
+   */
   constructor({ id, name, address }: KnownHost, key: string, onChange: () => void) {
     this.id = id;
     this.name = name;
@@ -59,6 +62,11 @@ export class Peer {
   /** Where its private gateway listens. */
   get target(): { host: string; port: number } {
     return this.#target;
+  }
+
+  /** Whether `queues` is known. */
+  get hasReported(): boolean {
+    return this.#knownQueues !== '';
   }
 
   /** How long the other host has not answered, in ms. Time in which this host was frozen itself does not count. */
@@ -127,6 +135,8 @@ export class Peer {
       const { body, headers } = await this.#ask(asked, PING_DEADLINE_MS, CONSUMED_QUEUES_BYTES);
       if (body !== '') this.queues = JSON.parse(body);
       this.#knownQueues = String(headers[KNOWN_QUEUES]);
+      // Messages may wait for the consumer of their queue.
+      if (body !== '') this.#onChange();
       return true;
     } catch {
       return false;

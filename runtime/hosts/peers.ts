@@ -1,6 +1,10 @@
 // The other hosts, as this one reaches them.
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Homes } from './homes.ts';
 import { Peer } from './peer.ts';
+
+/** How long after a move the new home may not have reported the app's queues, in ms. The old home may first end requests. */
+const ARRIVAL_MS = 30_000;
 
 export class Peers {
   readonly #homes: Homes;
@@ -16,7 +20,10 @@ export class Peers {
     void this.#follow();
   }
 
-  /** Settles when an app's home or a host changes, or when a host is lost or answers again. Never rejects. */
+  /**
+   * Settles when an app's home, a host or the queues of a host's apps change, or when a host is lost or answers again. Never
+   * rejects.
+   */
   get changed(): Promise<void> {
     return this.#changed.promise;
   }
@@ -37,6 +44,21 @@ export class Peers {
     const consumers = apps.filter((each) => each.owner === owner && each.queues.includes(queue));
     // While an app moves, both hosts may report it.
     return [...new Set(consumers.map(({ app }) => app))];
+  }
+
+  /**
+   * Returns a promise that settles when `consumersOf` may have changed, and never rejects. Null when `consumersOf` is complete:
+   * the homes are known, those of the account's apps have reported, and none of the apps has moved for `ARRIVAL_MS`.
+   */
+  unreported(owner: string): Promise<void> | null {
+    if (!this.#homes.isKnown) return this.#homes.changed;
+    const leftMs = this.#homes.movedAt(owner) + ARRIVAL_MS - performance.now();
+    if (leftMs > 0) return Promise.race([this.changed, sleep(leftMs, undefined, { ref: false })]);
+    const homes = this.#homes.homesOf(owner);
+    const isComplete = [...this.#peers.values()].every(
+      ({ id, hasReported }) => hasReported || !homes.has(id),
+    );
+    return isComplete ? null : this.changed;
   }
 
   /** Returns a host by its id; undefined for this one and for unknown ones. */

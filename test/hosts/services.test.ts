@@ -101,7 +101,7 @@ async function bound(
       agent: false,
     }).end();
     const [answer] = (await once(sent, 'response')) as [IncomingMessage];
-    const missing = answer.headers['x-cellar-no-script'];
+    const missing = answer.headers['x-cellar-no-script'] ?? answer.headers['cf-queues-error-cause'];
     const body = (await answer.toArray()).join('');
     return { status: answer.statusCode!, body, ...(missing !== undefined && { missing }) };
   };
@@ -288,6 +288,59 @@ test('a queue has one consumer while its app moves, although both hosts report i
   const { peers } = started[0]!.hosts;
   await until(() => ['old', 'new'].every((id) => peers.get(id)?.queues.length === 1), 'both have reported');
   assert.deepEqual(peers.consumersOf('o', 'orders'), [APP]);
+});
+
+test('calls and messages wait until a host knows the homes, and what their apps consume', async (t) => {
+  const { started, learn } = await startHosts(t, ['entry', 'home']);
+  const [entry, home] = started as [TestHost, TestHost];
+  const slug = slugOfScript(createHash('sha256').update('o/customers/alice').digest('hex'));
+  const { ask } = await bound(t, 'o', {}, undefined, { entry, home, learn });
+  home.add('b'.repeat(16), home.apps.get(APP)!);
+  const begun = t.mock.method(entry.depths, 'begin').mock;
+  const answers = [
+    ask('fetch 0'),
+    ask('fetch 1'),
+    ask('queue 0'),
+    ask('tail 0'),
+    ask('dispatch 0', { 'x-cellar-script': 'alice call' }),
+  ];
+  const unknown = ask('dispatch 0', { 'x-cellar-script': 'bob call' });
+  await until(() => begun.callCount() === 6, 'all wait');
+  learn([routeOf('home'), routeOf('home', { id: 'b'.repeat(16), slug })]);
+  const bodies = (await Promise.all(answers)).map(({ body }) => body);
+  assert.deepEqual(bodies, ['main', 'exports', 'queues', 'exports', 'main']);
+  const { status, missing } = await unknown;
+  assert.deepEqual([status, missing], [404, 'call']);
+});
+
+test('a message waits for the consumer of its queue, which has just moved', async (t) => {
+  const { started, learn } = await startHosts(t, ['entry', 'home']);
+  const [entry, home] = started as [TestHost, TestHost];
+  const { ask } = await bound(t, 'o', {}, undefined, { entry, home, learn });
+  const { queues } = home;
+  home.queues = [];
+  learn([routeOf('entry')]);
+  const { status, missing } = await ask('queue 0');
+  assert.deepEqual([status, missing], [404, 'No app of the same owner consumes the queue "orders".']);
+  entry.hosts.askNow = async () => {
+    learn([routeOf('home')]);
+    setImmediate(() => {
+      home.queues = queues;
+    });
+  };
+  assert.deepEqual(await ask('queue 0'), { status: 200, body: 'queues' });
+});
+
+test('only hosts of an account can have an unknown consumer of its queues', async (t) => {
+  const { started, learn } = await startHosts(t, ['entry', 'silent']);
+  const [entry, silent] = started as [TestHost, TestHost];
+  const { peers } = entry.hosts;
+  assert.notEqual(peers.unreported('other'), null, 'the homes are unknown');
+  await silent.fromHosts.close(0);
+  learn([routeOf('silent')]);
+  await until(() => peers.get('silent') !== undefined, 'the host is known');
+  assert.notEqual(peers.unreported('o'), null);
+  assert.equal(peers.unreported('other'), null);
 });
 
 test('an app with endless queues hides neither its host nor the queues of other apps', async (t) => {
