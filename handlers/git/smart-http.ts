@@ -1,12 +1,14 @@
 // Git's smart HTTP protocol: authorizes the request (`authorize.ts`), then forwards it to the host's git. Packs pass through
 // unread.
 import type { Role } from '../../sqlite/control/people/access.ts';
+import { requireRole } from '../access.ts';
 import { audited, record } from '../audit.ts';
 import type { RequestContext } from '../context.ts';
 import { cutText } from '../contract/text.ts';
 import { type HostClient, refuseRefused } from '../host/host-client.ts';
 import { Problem, problemResponse } from '../problem.ts';
 import { discard } from '../transports/body.ts';
+import { RightsLost, sendWhileAllowed } from '../transports/while-allowed.ts';
 import { authorize, type GitAccess, pushTo } from './authorize.ts';
 import { reportRefusal } from './push-report.ts';
 import { type Push, readPush, refusalsOf } from './receive-pack.ts';
@@ -70,7 +72,7 @@ export function gitChallenge(problem: Problem): Record<string, string> {
 async function push(
   request: Request,
   context: RequestContext,
-  { role, actor, slug }: GitAccess & { slug: string },
+  { appId, role, actor, slug }: GitAccess & { slug: string },
   forward: (body: ReadableStream<Uint8Array>) => Promise<Response>,
 ): Promise<Response> {
   const push = await readPush(request);
@@ -79,7 +81,22 @@ async function push(
   const author = { actor, via: 'git' as const };
   const target = pushTo(slug, pushed(push));
   const refusals = refusalsOf(push, role);
-  if (refusals.size === 0) return audited(context, author, target, () => forward(push.body));
+  if (refusals.size === 0) {
+    const check = async () => {
+      const now = await authorize(request, context, slug, 'view');
+      if (now.appId !== appId) throw new Problem('app_not_found');
+      requireRole(now.role, role);
+    };
+    const send = () => sendWhileAllowed(context, request, push.body, check, forward);
+    try {
+      return await audited(context, author, target, send);
+    } catch (error) {
+      const lost = error instanceof RightsLost ? error.message : null;
+      const report = lost && reportRefusal(push, new Map(push.commands.map(({ ref }) => [ref, lost])));
+      if (report) return report;
+      throw error;
+    }
+  }
   await record(context, author, target, 'forbidden');
   await discard(push.body);
   const report = reportRefusal(push, refusals);

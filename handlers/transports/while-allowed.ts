@@ -1,14 +1,27 @@
-// Ends streams whose reader loses the right to read them.
+// Ends streams whose reader loses the right to read them, and bodies whose sender loses the right to send them.
 import { authorize, keyOf, rightsLost } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { Operation } from '../contract/operation.ts';
 import { hasExpired } from '../key-scopes.ts';
 import { Problem } from '../problem.ts';
+import { discard } from './body.ts';
 
 /**
  * Interval at which a stream checks its reader's rights, in ms. Queries the database only after somebody has lost rights.
  */
 const CHECK_EVERY_MS = 2_000;
+/** Maximum age of the check of a sender's rights, in ms, with which a part of a body is forwarded. */
+const CHECK_VALID_MS = 2_000;
+
+/** Bytes of a body that are read at once: with few, forwarding a large body costs much CPU time. */
+const BUFFER_BYTES = 256 * 1024;
+
+/** The sender of a body lost the right to send it before the end. */
+export class RightsLost extends Problem {
+  constructor({ code, message }: Problem) {
+    super(code, `Your rights changed before the end of the request. ${message}`);
+  }
+}
 
 /** Returns a stream that closes cleanly soon after its reader loses the right to read it. */
 export function whileAllowed(
@@ -39,4 +52,61 @@ export function whileAllowed(
     .finally(() => clearInterval(timer));
   context.waitUntil(ended);
   return readable;
+}
+
+/**
+ * Sends a body, and checks its sender's rights again while it arrives: a sender could keep back the end of a body until the
+ * rights are lost. Forwards bytes only if the last check is younger than `CHECK_VALID_MS`, and nobody lost rights since.
+ * @param check rejects when the sender may not send the body any more; the sender was checked once since `context.at`
+ * @param send sends the body; its length is known if that of the request is
+ * @throws {RightsLost} when `check` rejects with a `Problem`
+ */
+export async function sendWhileAllowed<Answer>(
+  { at }: Pick<Context, 'at'>,
+  { headers }: Request,
+  body: ReadableStream<Uint8Array>,
+  check: () => Promise<unknown>,
+  send: (body: ReadableStream<Uint8Array>) => Promise<Answer>,
+): Promise<Answer> {
+  const length = headers.get('content-length');
+  const { readable, writable } =
+    length === null ? new IdentityTransformStream() : new FixedLengthStream(Number(length));
+  const writer = writable.getWriter();
+  let lost = null as RightsLost | null;
+  let seenLosses = rightsLost();
+  let checkedAt = Date.parse(at);
+  const requireRights = async () => {
+    const [losses, now] = [rightsLost(), Date.now()];
+    if (losses === seenLosses && now < checkedAt + CHECK_VALID_MS) return;
+    await check();
+    [seenLosses, checkedAt] = [losses, now];
+  };
+  const pour = async () => {
+    const reader = body.getReader({ mode: 'byob' });
+    try {
+      let buffer = new ArrayBuffer(BUFFER_BYTES);
+      for (;;) {
+        const { done, value } = await reader.read(new Uint8Array(buffer));
+        if (done) break;
+        await requireRights();
+        await writer.write(value);
+        buffer = value.buffer;
+      }
+      await writer.close();
+    } finally {
+      reader.releaseLock();
+    }
+  };
+  const poured = pour().catch(async (error: unknown) => {
+    if (error instanceof Problem) lost = new RightsLost(error);
+    await writer.abort(error).catch(() => {});
+    // A client reads a refusal only after it has sent the whole body.
+    await (lost ? discard(body) : body.cancel(error).catch(() => {}));
+  });
+  const sent = send(readable);
+  await sent.catch(() => {});
+  // The host may have answered: workerd ends a body without a length as if it were whole.
+  if (lost === null) return sent;
+  await poured;
+  throw lost;
 }

@@ -3,13 +3,15 @@
 import * as z from 'zod';
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import { findAccount } from '../../../sqlite/control/people/accounts.ts';
-import { accountOf } from '../../access.ts';
+import { accountOf, authorize, keyOf } from '../../access.ts';
 import type { Context } from '../../context.ts';
 import { SecretChanges } from '../../contract/apps/secrets.ts';
 import type { SecretChanges as Changes } from '../../contract/host/host-calls.ts';
 import type { HostCalls } from '../../contract/host/host-routes.ts';
+import { requireKeyForNewApp } from '../../key-scopes.ts';
 import { type Deployed, ended } from '../../services/apps/versions.ts';
 import { validate } from '../../transports/validate.ts';
+import { sendWhileAllowed } from '../../transports/while-allowed.ts';
 import type { CallContext } from '../call.ts';
 import { ownerOf, requireBody } from './assets.ts';
 import { homeOfUpload } from './upload-home.ts';
@@ -55,22 +57,29 @@ export async function changeTriggers(
   if (deploy !== null) ended(deploy);
 }
 
-/** Streams an uploaded version to the host. @throws {Problem} `invalid_input` with the fault of the upload */
+/**
+ * Streams an uploaded version to the host.
+ * @throws {Problem} `invalid_input` with the fault of the upload; {RightsLost}
+ */
 export async function uploadVersion(
   context: CallContext,
   app: AppRow | null,
   author: string,
 ): Promise<Uploaded> {
-  const { host, request } = context;
-  return host.call(
-    'POST /uploads/versions',
-    {},
-    {
-      query: { owner: ownerOf(context), app: app?.id, author, home: await homeOfUpload(context, app) },
-      body: requireBody(request),
-      contentType: request.headers.get('content-type') ?? '',
-    },
+  const { host, request, as, reads, whoNow } = context;
+  const check = async () => {
+    const actor = await whoNow();
+    if (app === null) requireKeyForNewApp(keyOf(actor));
+    else await authorize({ actor, reads }, as!, { id: app.id });
+  };
+  const query = { owner: ownerOf(context), app: app?.id, author, home: await homeOfUpload(context, app) };
+  const contentType = request.headers.get('content-type') ?? '';
+  const uploaded = await sendWhileAllowed(context, request, requireBody(request), check, (body) =>
+    host.call('POST /uploads/versions', {}, { query, body, contentType }),
   );
+  // The host may have needed long to check the upload.
+  await check();
+  return uploaded;
 }
 
 /** Returns the caller's e-mail address, name or id, to show as the author of a deploy. */

@@ -6,6 +6,7 @@ import { after, before, test } from 'node:test';
 import { gzipSync } from 'node:zlib';
 import { request } from 'undici';
 import { API_KEY, TestControl } from '../../support/handlers/control.ts';
+import { eventually } from '../../support/processes.ts';
 
 const NONE = '0'.repeat(40);
 const OLD = 'a'.repeat(40);
@@ -45,7 +46,11 @@ function commands(...list: [before: string, after: string, ref: string][]): stri
 }
 
 /** Pushes a body. A list of chunks is sent with chunked encoding. */
-async function push(body: Buffer | string | Buffer[], headers: Record<string, string> = {}, key = PUSHER) {
+async function push(
+  body: Buffer | string | Buffer[] | Readable,
+  headers: Record<string, string> = {},
+  key = PUSHER,
+) {
   const response = await request(`${control.url}/v1/git/repository/git-receive-pack`, {
     method: 'POST',
     headers: {
@@ -159,4 +164,45 @@ test('a push that cannot be parsed is refused; an empty probe is forwarded', asy
   assert.equal((await push(packed, { 'content-encoding': 'gzip' }, API_KEY)).status, 403);
   const large = Buffer.concat([Buffer.from('zzzz'), Buffer.alloc(40_000_000)]);
   assert.equal((await push(large)).status, 403, 'a large body is read to its end, and its refusal heard');
+});
+
+test('a push ends when its sender loses the role or the key before the last byte', async () => {
+  const head = Buffer.from(commands([NONE, NEW, 'refs/heads/late'], [NONE, NEW, 'refs/heads/later']));
+  const half = PACK.length / 2;
+  const { id } = await control.call('apps.get', { id: 'repository' });
+  const key = await control.call('keys.create', { account: 'pusher' });
+  const chunked = {};
+  const whole = { 'content-length': String(head.length + PACK.length) };
+  const remove = () => control.call('collaborators.remove', { id, account: 'pusher' });
+  const lower = () => control.call('collaborators.set', { id, account: 'pusher', role: 'view' });
+  const revoke = () => control.call('keys.revoke', { id: key.id });
+  for (const [headers, take, reason] of [
+    [chunked, remove, 'The account of this API key has no role on the app.'],
+    [whole, remove, 'The account of this API key has no role on the app.'],
+    [whole, lower, 'This operation needs the role push on the app; your role is view.'],
+    [chunked, revoke, 'The API key is wrong.'],
+  ] as const) {
+    await control.call('collaborators.set', { id, account: 'pusher', role: 'push' });
+    const { begun, sent } = control.host;
+    const before = sent.length;
+    const taken = Promise.withResolvers<void>();
+    async function* body() {
+      yield Buffer.concat([head, PACK.subarray(0, half)]);
+      await taken.promise;
+      yield PACK.subarray(half);
+    }
+    const answer = push(Readable.from(body()), headers, key.key);
+    await eventually(() => control.host.begun > begun, 'the push reaches the host');
+    await take();
+    taken.resolve();
+    const { status, text } = await answer;
+    assert.equal(status, 200, text);
+    for (const ref of ['late', 'later'])
+      assert.ok(
+        text.includes(`ng refs/heads/${ref} Your rights changed before the end of the request. ${reason}\n`),
+        text,
+      );
+    const isPart = ({ body }: { body: string }) => body.length < head.length + PACK.length;
+    assert.ok(sent.slice(before).every(isPart), 'the host has no whole push');
+  }
 });

@@ -43,7 +43,7 @@ export class TestHost {
   readonly facts = new Map<string, Partial<ObservedApp>>();
   /** The position of the newest fact in its outbox. */
   asOf: AsOf = { outbox: 'one', seq: 0 };
-  /** Answers to wanted states wait for this promise. */
+  /** Answers to wanted states and to uploads wait for this promise. */
   held: Promise<void> = Promise.resolve();
   /** Known deploys, by id. */
   readonly deploys = new Map<string, DeployFact>();
@@ -62,6 +62,8 @@ export class TestHost {
   readonly moves = new Map<string, number>();
   /** While set, every call fails with this status. */
   failing: number | null = null;
+  /** Number of calls of whose bodies some bytes have arrived. */
+  begun = 0;
 
   readonly handle = (request: IncomingMessage, response: ServerResponse): void => {
     void this.#answer(request, response);
@@ -107,7 +109,12 @@ export class TestHost {
 
   async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const chunks: Buffer[] = [];
-    for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+    try {
+      for await (const chunk of request as AsyncIterable<Buffer>) if (chunks.push(chunk) === 1) this.begun++;
+    } catch {
+      // The control plane has broken off the call.
+      return;
+    }
     const body = Buffer.concat(chunks).toString('utf8');
     const path = request.url ?? '';
     const limit = path.includes('/source/')
@@ -135,9 +142,10 @@ export class TestHost {
       send(200, { as_of: this.asOf, items: asked.flatMap(({ id }) => this.deploys.get(id) ?? []) });
     } else if (first === 'disk') send(200, { full: null });
     else if (first === 'stats') send(200, HOST_STATS);
-    else if (path.startsWith('/uploads/versions'))
+    else if (path.startsWith('/uploads/versions')) {
+      await this.held;
       send(200, { version: { id: 'a'.repeat(16) }, secrets: {} });
-    else if (first === 'places' && this.kept !== null)
+    } else if (first === 'places' && this.kept !== null)
       send(
         200,
         (JSON.parse(body) as string[]).map((app_id) => ({ app_id, ...this.kept })),
