@@ -51,8 +51,9 @@ export const databaseFileCalls = [
       const { env, request, words } = context;
       const name = words.file!;
       requireBody(request);
-      holdBody(request, name.split('-', 1)[0]!);
+      // Otherwise requests with made-up names would take the places of all accounts.
       await requireFile(await stored(env, name)).cancel();
+      holdBody(request, name.split('-', 1)[0]!);
       const sql = await readBytes(request, D1_SQL_BYTES);
       await keep(env, name, sql);
       return new Response(null, { status: 200, headers: { etag: `"${await md5(sql)}"` } });

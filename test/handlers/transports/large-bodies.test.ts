@@ -16,6 +16,7 @@ function open(
   key: string,
   text = CALL,
   path = '/rpc',
+  method = 'POST',
 ): { sent: ClientRequest; status: Promise<number> } {
   const headers = {
     authorization: `Bearer ${key}`,
@@ -23,7 +24,7 @@ function open(
     'content-length': BYTES,
     'x-hub-signature-256': `sha256=${'0'.repeat(64)}`,
   };
-  const sent = request(url + path, { method: 'POST', headers, agent: false });
+  const sent = request(url + path, { method, headers, agent: false });
   const status = new Promise<number>((resolve, reject) => {
     sent.on('error', reject).on('response', (response: IncomingMessage) => {
       response.resume();
@@ -89,6 +90,16 @@ test('forged deliveries of webhooks keep no place of the account and few of all'
   const { sent, status } = forge(id);
   sent.end(CALL.slice(BYTES / 2));
   assert.equal(await status, 429, 'a fifth one is refused');
+});
+
+test('uploads of SQL files that nobody began take no place', async (t) => {
+  const control = await TestControl.start();
+  t.after(() => control.stop());
+  for (let n = 0; n < 20; n++) {
+    const { sent } = open(control.url, '', CALL, `/client/v4/files/account${n}-unknown`, 'PUT');
+    t.after(() => sent.destroy());
+    assert.equal(await whole(control.url, API_KEY), 200, `after ${n + 1} uploads`);
+  }
 });
 
 test('a client that disconnects while its call runs frees its place when the call ends', async (t) => {
