@@ -45,6 +45,9 @@ const BY_RIGHT = `(made_by IS NULL OR EXISTS (SELECT 1 FROM apps AS its WHERE it
 const IS_OPEN = `hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND ${BY_RIGHT}`;
 /** An open link that is not yet tied to an account: it creates one, or gives an existing one the invite's roles. */
 const IS_FREE = `${IS_OPEN} AND account_id IS NULL`;
+/** Ends an `INSERT` into `collaborators`. An existing role is raised, and never lowered. */
+const RAISE_ROLE = `ON CONFLICT (app_id, account_id) DO UPDATE SET role = excluded.role
+  WHERE instr('view push admin', excluded.role) > instr('view push admin', collaborators.role)`;
 
 /** Maximum invites by apps' admins in a day: those for the app, and those by the inviter for any app, counted together. */
 const APP_INVITES = 20;
@@ -182,7 +185,7 @@ export async function openInvite(db: D1Database, hash: string, at: string): Prom
 }
 
 /**
- * Ties an invite to its account, and gives the account its role on the app. If the invite has no account yet, creates one
+ * Ties an invite to its account, and gives the account its role on the app, unless it has a higher one. If the invite has no account yet, creates one
  * with the invite's role and e-mail address: the link proves only that address. If the invite has no address, the new
  * account gets `account.email`. An invite's existing account without an address gets the given name and address; one with an
  * address keeps its own. The call is idempotent.
@@ -220,9 +223,9 @@ export async function claimInvite(
     db
       .prepare(
         `INSERT INTO collaborators (app_id, account_id, role, created_at)
-         SELECT app_id, account_id, app_role, ?2 FROM invites
-         WHERE ${IS_OPEN} AND app_id IS NOT NULL AND account_id IS NOT NULL
-         ON CONFLICT (app_id, account_id) DO NOTHING`,
+         SELECT app_id, account_id, app_role, ?2 FROM invites JOIN apps ON apps.id = app_id
+         WHERE ${IS_OPEN} AND apps.owner_id <> account_id
+         ${RAISE_ROLE}`,
       )
       .bind(hash, at),
     openInviteStatement(db, hash, at),
@@ -252,8 +255,7 @@ export async function joinByInvite(
         `INSERT INTO collaborators (app_id, account_id, role, created_at)
          SELECT app_id, ?3, app_role, ?2 FROM invites JOIN apps ON apps.id = app_id
          WHERE ${IS_FREE} AND apps.owner_id <> ?3
-         ON CONFLICT (app_id, account_id) DO UPDATE SET role = excluded.role
-         WHERE instr('view push admin', excluded.role) > instr('view push admin', collaborators.role)`,
+         ${RAISE_ROLE}`,
       )
       .bind(hash, at, account),
     db

@@ -186,6 +186,19 @@ test('an invite for one app gives its role there, and nothing else', async () =>
   assert.equal((await control.rpc(nowhere)).body.error.data.code, 'app_not_found');
 });
 
+test('a link for an account raises its role on the app, never lowers it, and gives the owner none', async () => {
+  const { id, owner, admin } = await appOf('raised');
+  const { id: viewer } = await control.call('accounts.create', person('raised-viewer'));
+  await as(owner, 'collaborators.set', { id, account: viewer, role: 'view' });
+  for (const account of [viewer, admin, owner]) {
+    const { token } = await invite({ account, app: { id, role: 'push' } });
+    assert.equal((await ask('claim', { token, ...person('x') })).status, 200);
+  }
+  assert.equal(await roleOn(id, viewer), 'push');
+  assert.equal(await roleOn(id, admin), 'admin');
+  assert.equal(await roleOn(id, owner), undefined);
+});
+
 /** Makes an app of a member, with a second admin. */
 async function appOf(name: string): Promise<{ id: string; owner: string; admin: string }> {
   const owner = (await control.call('accounts.create', person(`${name}-owner`))).id;
