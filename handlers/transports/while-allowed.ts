@@ -10,6 +10,8 @@ import { discard } from './body.ts';
  * Interval at which a stream checks its reader's rights, in ms. Queries the database only after somebody has lost rights.
  */
 const CHECK_EVERY_MS = 2_000;
+/** Maximum age of such a check with several hosts, in ms: rights may be lost at another host, which counts its own losses. */
+const CHECK_HOSTS_MS = 20_000;
 /** Maximum age of the check of a sender's rights, in ms, with which a part of a body is forwarded. */
 const CHECK_VALID_MS = 2_000;
 
@@ -33,12 +35,14 @@ export function whileAllowed(
   const { readable, writable } = new IdentityTransformStream();
   const ending = new AbortController();
   let seenLosses = rightsLost();
+  let checkedAt = Date.now();
   const check = async () => {
     if (hasExpired(keyOf(context.actor)?.expiresAt ?? null)) return ending.abort();
-    const now = rightsLost();
-    if (now === seenLosses) return;
+    const [losses, now] = [rightsLost(), Date.now()];
+    const isOld = context.env.HOST_ID !== '' && now >= checkedAt + CHECK_HOSTS_MS;
+    if (losses === seenLosses && !isOld) return;
     await authorize({ actor: await context.whoNow(), reads: context.reads }, operation, input);
-    seenLosses = now;
+    [seenLosses, checkedAt] = [losses, now];
   };
   const timer = setInterval(() => {
     check().catch((error: unknown) => {
