@@ -6,6 +6,7 @@ import { CERTIFICATE_ID, CERTIFICATE_ID_RULE } from '../bindings/mtls-certificat
 import { RATE_LIMIT_PERIODS } from '../bindings/rate-limits.ts';
 import { STORE_SECRET_NAME, STORE_SECRET_NAME_RULE } from '../bindings/secrets-store.ts';
 import { WORKFLOW_NAME } from '../bindings/workflows.ts';
+import { requireDepth } from '../bundle-size-limit.ts';
 import { keyOfType, nestedKeys, notAvailable, topLevelKeys } from '../configuration/wrangler-keys.ts';
 import { BuildFailure } from '../failure.ts';
 import { SentBundle } from './bundle.ts';
@@ -167,7 +168,9 @@ export type Metadata = Omit<z.output<typeof Metadata>, 'bindings'> & { bindings:
  * @throws {BuildFailure} naming the field
  */
 export function readMetadata(text: string): Metadata {
-  const metadata = check(Metadata, parse(text), 'metadata');
+  const parsed = parse(text);
+  requireDepth(parsed);
+  const metadata = check(Metadata, parsed, 'metadata');
   const bindings = (metadata.bindings as { type: string; name: string }[]).map(readBinding);
   const names = bindings.map((binding) => binding.name);
   const twice = names.find((each, at) => names.indexOf(each) !== at);
