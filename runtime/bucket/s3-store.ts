@@ -184,7 +184,7 @@ export class S3Store implements Store {
   }
 
   async remove(name: string): Promise<void> {
-    await this.#ask('DELETE', this.#path(name));
+    await ifThere(this.#ask('DELETE', this.#path(name)));
   }
 
   /** Returns the path of an object in URLs. @throws {Error} for a name that a URL parser would change, such as `a/../b` */

@@ -83,6 +83,19 @@ test('a busy store is retried, and one that refuses is not', async (t) => {
   assert.equal(asked.length, 6);
 });
 
+test('a store may answer 404 to the removal of a missing object', async (t) => {
+  const answers = ['NoSuchKey', 'NoSuchBucket'];
+  const server = createServer((_request, response) => {
+    response.writeHead(404).end(`<Error><Code>${answers.shift()}</Code></Error>`);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.after(() => server.close());
+  const store = new S3Store(placeAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`));
+  await store.remove('a');
+  await assert.rejects(store.remove('a'), /NoSuchBucket/);
+});
+
 test('of two writers of one object, the one that has not seen the other is refused', async () => {
   await using memory = await new MemoryStore().start();
   const store = new S3Store(memory.place());
