@@ -3,7 +3,13 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { test } from 'node:test';
 import { generateX25519Identity } from 'age-encryption';
-import { idAt, listSnapshots, type Part, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
+import {
+  idAt,
+  listSnapshots,
+  manifestName,
+  type Part,
+  writeManifest,
+} from '../../runtime/snapshots/store/manifest.ts';
 import { type Chunk, PackReader, PackWriter, packName } from '../../runtime/snapshots/store/packs.ts';
 import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { repack } from '../../runtime/snapshots/take/repack.ts';
@@ -86,6 +92,25 @@ test('snapshots that cannot be read stay until enough newer ones replace them', 
   const second = await write(after, 6, 'schedule');
   assert.deepEqual(await remove(), locked);
   assert.deepEqual(await listSnapshots(store), [first, second]);
+});
+
+test('files of other programs beside the snapshots stay, and do not count as snapshots', async (t) => {
+  const store = openStore({ directory: temporaryDirectory(t) });
+  const ids = [0, 1, 2].map((minute) => idAt(new Date(Date.UTC(2026, 10, 22) + minute * 60_000)));
+  for (const id of ids) {
+    const about = { id, of: 'one', created_at: '2026-11-22T00:00:00.000Z', why: 'schedule' };
+    await writeManifest(store, { ...about, written: 0, bytes: 0, apps: 0, failures: [] }, []);
+  }
+  const others = ['.DS_Store', `${ids[2]}.bak`, 'Thumbs.db'].map(manifestName);
+  for (const name of others) await store.write(name, Buffer.from('of another program'));
+  await store.write(packName('0'.repeat(64)), Buffer.from('needed by nobody'));
+  const keep = { count: 1, hourly: 0, days: 0, youngMs: -1_000 };
+  const removed = await removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, warn: assert.fail });
+  assert.deepEqual(removed, ids.slice(0, 2));
+  assert.deepEqual(await listSnapshots(store), ids.slice(2));
+  const left = (await store.list(manifestName(''))).map(({ name }) => name);
+  assert.deepEqual(left, [...others, manifestName(ids[2]!)].sort());
+  assert.deepEqual(await store.list(packName('')), []);
 });
 
 test('nothing is removed while the store does not answer', async (t) => {

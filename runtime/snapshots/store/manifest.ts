@@ -77,6 +77,8 @@ export interface Manifest {
   parts: Part[];
 }
 
+/** Matches the ids that `idAt` makes. Other programs may put files beside the manifests, such as `Thumbs.db`. */
+const ID = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-\d{3}Z$/;
 const SHA256 = /^[0-9a-f]{64}$/;
 const PACK = /^[0-9a-f]{64}(-[0-9a-f]{8})?$/;
 const partLine = z.strictObject({
@@ -169,7 +171,8 @@ export function manifestName(id: string): string {
 
 /** Returns the ids of the snapshots in a store, the oldest first. */
 export async function listSnapshots(store: SnapshotStore): Promise<string[]> {
-  return (await store.list(FOLDER)).map(({ name }) => name.slice(FOLDER.length));
+  const names = (await store.list(FOLDER)).map(({ name }) => name.slice(FOLDER.length));
+  return names.filter((name) => ID.test(name));
 }
 
 /** Reads a manifest. @throws {NotThere}, {Damaged}, {Locked}, {Unusable} when a newer Cellar wrote it */
