@@ -1,6 +1,6 @@
 // Hourly snapshots, between the ordinary ones.
 import assert from 'node:assert/strict';
-import { closeSync, openSync, readFileSync, writeSync } from 'node:fs';
+import { closeSync, openSync, readFileSync, truncateSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { idAt, type Part, readManifest, writeManifest } from '../../runtime/snapshots/store/manifest.ts';
@@ -71,6 +71,32 @@ test('an app that could never be read is not restored as empty', async (t) => {
   await writeManifest(store, { ...head, id, failures }, parts);
   const wanted = { snapshot: { key: id }, app: SHOP, only: null, into: join(root, 'into') };
   await assert.rejects(snapshots.extract(wanted), /has no app a{16}$/);
+});
+
+test('of many apps that cannot be read, none is restored as empty, or with the files of an earlier time', async (t) => {
+  const { root, paths, snapshots, addApp } = startSnapshots(t);
+  // The head of a snapshot names so many apps.
+  const named = Array.from({ length: 50 }, (_, n) => `a${n}`);
+  // A large file that consists only of holes cannot be read.
+  const makeUnreadable = (app: string) => truncateSync(fileOf(paths.root, app), 2 ** 31);
+  const take = async () => {
+    const { head, unread } = await snapshots.take('a test');
+    return { head, unnamed: unread.filter((app) => !head.failures.some((failure) => failure.app === app)) };
+  };
+  for (const app of [...named, SHOP]) addApp(app, app, 10);
+  const first = await take();
+  for (const app of [...named, SHOP]) makeUnreadable(app);
+  const second = await take();
+  assert.deepEqual(second.unnamed, [SHOP]);
+  const wanted = { snapshot: { at: second.head.read_at }, app: SHOP, only: null, into: join(root, 'into') };
+  assert.equal((await snapshots.extract(wanted)).head.id, first.head.id);
+  const added = 'bbbbbbbbbbbbbbbb';
+  addApp(added, 'added', 10);
+  makeUnreadable(added);
+  const third = await take();
+  assert.deepEqual(third.unnamed, [SHOP, added]);
+  const never = { snapshot: { key: third.head.id }, app: added, only: null, into: join(root, 'never') };
+  await assert.rejects(snapshots.extract(never), /has no app b{16}$/);
 });
 
 test('hourly snapshots come between the ordinary ones, and so many are kept', async (t) => {

@@ -31,7 +31,7 @@ export async function findApp(
     const manifest = await readOwn(store, of, which.key);
     const part = partOf(manifest, app);
     // An app that could never be read has no files to restore.
-    const isEmpty = part?.files.length === 0 && hasFailed(manifest, app);
+    const isEmpty = part?.files.length === 0 && hasFailed(manifest, part);
     if (part === undefined || isEmpty) throw new NotThere(`snapshot ${which.key} has no app ${app}`);
     return { head: manifest.head, part };
   }
@@ -42,8 +42,8 @@ export async function findApp(
     const part = partOf(manifest, app);
     const { read_at, created_at } = manifest.head;
     // Skips a snapshot that may have writes from after `at`, or that has only an earlier snapshot's files of the app.
-    const isWanted = Date.parse(read_at || created_at) <= at && !hasFailed(manifest, app);
-    if (part !== undefined && isWanted) return { head: manifest.head, part };
+    const isEarly = Date.parse(read_at || created_at) <= at;
+    if (part !== undefined && isEarly && !hasFailed(manifest, part)) return { head: manifest.head, part };
   }
   throw new NotThere(
     `no snapshot from before ${which.at} has app ${app}; \`cellar snapshots\` lists them all`,
@@ -58,8 +58,8 @@ async function readOwn(store: SnapshotStore, of: string, key: string): Promise<M
 }
 
 /** Whether the app could not be read, so that its files are those of an earlier snapshot. */
-function hasFailed({ head }: Manifest, app: string): boolean {
-  return head.failures.some((failure) => failure.app === app);
+function hasFailed({ head }: Manifest, { id, failed }: Part): boolean {
+  return failed === true || head.failures.some(({ app }) => app === id);
 }
 
 function partOf({ parts }: Manifest, app: string): Part | undefined {

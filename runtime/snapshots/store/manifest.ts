@@ -36,7 +36,7 @@ const headSchema = z.object({
   /** Bytes of all files of the snapshot. */
   bytes: z.number(),
   apps: z.number(),
-  /** Apps that could not be read: their files are those of the previous snapshot, if it has the app. */
+  /** Some of the apps that could not be read. `Part.failed` marks all of them, except in snapshots of older Cellars. */
   failures: z.array(failureSchema),
   /** Id of the host whose local apps (data on its disk) the snapshot has. Empty without them, or in a Cellar of one host. */
   host: z.string().default(''),
@@ -70,6 +70,8 @@ export interface Part {
   id: string;
   slug: string;
   files: FileEntry[];
+  /** Whether the app could not be read: its files are those of the previous snapshot, if that has the app. */
+  failed?: boolean;
 }
 
 export interface Manifest {
@@ -132,8 +134,9 @@ function* lines(parts: Part[]): Generator<Buffer> {
       yield line({ chunk: [name, packs.get(chunk.pack), offset, length, size] });
     }
   }
-  for (const { kind, id, slug, files } of parts) {
-    yield line({ part: { kind, id, slug } });
+  for (const { kind, id, slug, files, failed } of parts) {
+    // Not in `part`: an older Cellar refuses unknown fields there.
+    yield line({ part: { kind, id, slug }, failed });
     for (const file of files)
       yield line({ file: { ...file, chunks: file.chunks.map((chunk) => numbers.get(chunk)) } });
   }
@@ -239,10 +242,10 @@ function parseBody(body: Buffer): Part[] {
   for (let from = 0, to = 0; from < body.length; from = to + 1) {
     to = body.indexOf('\n', from);
     if (to === -1) throw new Error('its last line is cut');
-    const { pack, chunk, part, file } = JSON.parse(body.toString('utf8', from, to));
+    const { pack, chunk, part, failed, file } = JSON.parse(body.toString('utf8', from, to));
     if (typeof pack === 'string' && PACK.test(pack)) packs.push(pack);
     else if (chunk) chunks.push(readChunk(chunk, packs));
-    else if (part) parts.push({ ...partLine.parse(part), files: [] });
+    else if (part) parts.push({ ...partLine.parse(part), files: [], failed: failed === true });
     else {
       const entry = fileLine.parse(file);
       at(parts, parts.length - 1, 'part').files.push({

@@ -68,6 +68,7 @@ export interface Host {
 const ROUNDS = 4;
 /** The share of a disk that hourly snapshots may use. */
 const HOURLY_SHARE = 0.1;
+/** Maximum failures with their reasons in the head. */
 const MAX_FAILURES = 50;
 const MAX_LEFT_OUT = 50;
 
@@ -217,7 +218,11 @@ async function captureApps(
       } catch (error) {
         host.warn(`app ${slug} could not be read: ${reason(error)}`);
         const part = before.find((each) => each.id === id) ?? { kind: 'app', id, slug, files: [] };
-        captured.set(id, { state, part, failure: { app: id, slug, error: cutText(reason(error), 500) } });
+        captured.set(id, {
+          state,
+          part: { ...part, failed: true },
+          failure: { app: id, slug, error: cutText(reason(error), 500) },
+        });
       }
     }
   }
