@@ -11,3 +11,6 @@ export class Locked extends Unusable {}
 
 /** Stored data is missing, or has the wrong checksum. */
 export class Damaged extends Unusable {}
+
+/** The disk has too little space for the files of a snapshot. */
+export class NoRoom extends Error {}

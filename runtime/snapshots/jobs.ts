@@ -12,7 +12,7 @@ import { endFirst } from '../resources/limited.ts';
 import { onOneProcessor } from '../resources/one-processor.ts';
 import { withDataLimit } from '../resources/process-limits.ts';
 import { compileCache } from '../threads/compile-cache.ts';
-import { NotThere, Unusable } from './errors.ts';
+import { NoRoom, NotThere, Unusable } from './errors.ts';
 import type { DoneOf, Job, OutputLine } from './process.ts';
 import type { HoldBuckets } from './take/capture.ts';
 
@@ -23,7 +23,7 @@ const DEADLINE_MS = 6 * 3_600_000;
 const HEAP_MB = 1024;
 /** Limit of the process's writable memory, in bytes. Node alone reserves 560 MiB. */
 const MEMORY_BYTES = 3 * 2 ** 30;
-const FAILURES = { not_there: NotThere, unusable: Unusable, error: Error };
+const FAILURES = { not_there: NotThere, unusable: Unusable, no_room: NoRoom, error: Error };
 
 export interface JobsOptions {
   store: HostStore;
@@ -51,7 +51,7 @@ export class Jobs {
   }
 
   /**
-   * Runs a job in a child process of its own. @throws {NotThere}, {Unusable} or {Error}, as the child reports; the signal's
+   * Runs a job in a child process of its own. @throws {NotThere}, {Unusable}, {NoRoom} or {Error}, as the child reports; the signal's
    * reason when `signal` aborts
    */
   async run<Kind extends Job['kind']>(

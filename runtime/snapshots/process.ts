@@ -5,7 +5,7 @@ import { flushCompileCache } from 'node:module';
 import { createInterface } from 'node:readline';
 import type { Verified } from '../../handlers/contract/admin.ts';
 import { reason } from '../log.ts';
-import { NotThere, Unusable } from './errors.ts';
+import { NoRoom, NotThere, Unusable } from './errors.ts';
 import { type Looked, type LookJob, look } from './look.ts';
 import { type Compared, type CompareJob, compareStorage } from './restore/compare.ts';
 import { type Restored, type RestoreJob, restoreStorage } from './restore/storage.ts';
@@ -30,7 +30,10 @@ export type OutputLine =
   | { ask: 'hold'; app: string; isHeld: boolean }
   | { warn: string }
   | { done: DoneOf[Job['kind']] }
-  | { failed: string; kind: 'not_there' | 'unusable' | 'error' };
+  | { failed: string; kind: FailureKind };
+
+/** Why a job failed. */
+type FailureKind = 'not_there' | 'unusable' | 'no_room' | 'error';
 
 const lines = createInterface({ input: process.stdin });
 
@@ -62,6 +65,12 @@ async function done(job: Job): Promise<DoneOf[Job['kind']]> {
   return job.kind === 'copy' ? copyStorage(job, holdBuckets) : restoreStorage(job);
 }
 
+function kindOf(error: unknown): FailureKind {
+  if (error instanceof NotThere) return 'not_there';
+  if (error instanceof Unusable) return 'unusable';
+  return error instanceof NoRoom ? 'no_room' : 'error';
+}
+
 process.umask(0o077);
 try {
   const job = (await read()) as Job;
@@ -69,7 +78,6 @@ try {
   flushCompileCache();
   say({ done: await done(job) });
 } catch (error) {
-  const kind = error instanceof NotThere ? 'not_there' : error instanceof Unusable ? 'unusable' : 'error';
-  say({ failed: reason(error), kind });
+  say({ failed: reason(error), kind: kindOf(error) });
 }
 lines.close();

@@ -86,9 +86,9 @@ async function open(t: TestContext, memory: MemoryStore) {
   /** Restores a snapshot of an app whose data was in the bucket. `onTaken`: called before the data is replaced. */
   const restore = (app: string, onTaken = async () => {}) => {
     const snapshots = {
-      extract: async ({ into }: { into: string }) => {
-        mkdirSync(`${into}/importing`, { recursive: true });
-        writeFileSync(`${into}/importing/old`, 'old');
+      extract: async ({ into: { directory } }: { into: { directory: string } }) => {
+        mkdirSync(`${directory}/importing`, { recursive: true });
+        writeFileSync(`${directory}/importing/old`, 'old');
         return { head: { id: 'then' } };
       },
       take: async () => {
@@ -96,7 +96,8 @@ async function open(t: TestContext, memory: MemoryStore) {
         return { head: { id: 'before' }, unread: [] };
       },
     } as unknown as Snapshots;
-    const options = { apps, snapshots, paths, users, buckets, storageNames: () => ({}) };
+    const disk = { floorMb: 0 };
+    const options = { apps, snapshots, paths, disk, users, buckets, storageNames: () => ({}) };
     return replaceStorage(options, { snapshot: { key: 'then' }, app, database: null });
   };
   return {

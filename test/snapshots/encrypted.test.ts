@@ -58,7 +58,7 @@ test('without the key, or with another one, nothing is restored and the error sa
     const place = { directory, keys };
     const other = reopen({ place });
     const into = join(root, 'into');
-    const job = { snapshot: { key: id }, app: SHOP, only: null, into };
+    const job = { snapshot: { key: id }, app: SHOP, only: null, into: { directory: into, floorMb: 0 } };
     await assert.rejects(other.extract(job), { message });
     assert.equal(existsSync(into), false);
     await assert.rejects(other.verify(), { message });

@@ -11,6 +11,8 @@ import { fileOf, startSnapshots } from '../support/snapshots/host.ts';
 const SHOP = 'aaaaaaaaaaaaaaaa';
 const EVERY_MS = 3_600_000;
 
+const intoDirectory = (directory: string) => ({ directory, floorMb: 0 });
+
 test('an hour writes only what has changed in it, and an app returns to any of these hours', async (t) => {
   const { root, paths, snapshots, addApp } = startSnapshots(t);
   const contents = [addApp(SHOP, 'shop', 20 * 2 ** 20)];
@@ -26,13 +28,18 @@ test('an hour writes only what has changed in it, and an app returns to any of t
   for (const [hour, head] of heads.entries()) {
     if (hour > 0) assert.ok(head.written < 200_000, `${head.written} bytes were written`);
     const into = join(root, `at-${hour}`);
-    const restored = await snapshots.extract({ snapshot: { at: head.read_at }, app: SHOP, only: null, into });
+    const restored = await snapshots.extract({
+      snapshot: { at: head.read_at },
+      app: SHOP,
+      only: null,
+      into: intoDirectory(into),
+    });
     assert.equal(restored.head.id, head.id);
     assert.ok(readFileSync(join(into, 'data/kept/file')).equals(contents[hour]!), `hour ${hour}`);
   }
   const early = { at: new Date(Date.parse(heads[0]!.created_at) - 1).toISOString() };
   await assert.rejects(
-    snapshots.extract({ snapshot: early, app: SHOP, only: null, into: join(root, 'early') }),
+    snapshots.extract({ snapshot: early, app: SHOP, only: null, into: intoDirectory(join(root, 'early')) }),
     /no snapshot from before .* has app a{16}; `cellar snapshots` lists them all/,
   );
 });
@@ -56,7 +63,7 @@ test('a time means a snapshot that had read the app by then', async (t) => {
     [failed.read_at, head.id],
     [slow.read_at, slow.id],
   ] as const) {
-    const wanted = { snapshot: { at }, app: SHOP, only: null, into: join(root, id) };
+    const wanted = { snapshot: { at }, app: SHOP, only: null, into: intoDirectory(join(root, id)) };
     assert.equal((await snapshots.extract(wanted)).head.id, id);
   }
 });
@@ -69,7 +76,7 @@ test('an app that could never be read is not restored as empty', async (t) => {
   const parts: Part[] = [{ kind: 'app', id: SHOP, slug: 'shop', files: [] }];
   const failures = [{ app: SHOP, slug: 'shop', error: 'a test' }];
   await writeManifest(store, { ...head, id, failures }, parts);
-  const wanted = { snapshot: { key: id }, app: SHOP, only: null, into: join(root, 'into') };
+  const wanted = { snapshot: { key: id }, app: SHOP, only: null, into: intoDirectory(join(root, 'into')) };
   await assert.rejects(snapshots.extract(wanted), /has no app a{16}$/);
 });
 
@@ -88,14 +95,24 @@ test('of many apps that cannot be read, none is restored as empty, or with the f
   for (const app of [...named, SHOP]) makeUnreadable(app);
   const second = await take();
   assert.deepEqual(second.unnamed, [SHOP]);
-  const wanted = { snapshot: { at: second.head.read_at }, app: SHOP, only: null, into: join(root, 'into') };
+  const wanted = {
+    snapshot: { at: second.head.read_at },
+    app: SHOP,
+    only: null,
+    into: intoDirectory(join(root, 'into')),
+  };
   assert.equal((await snapshots.extract(wanted)).head.id, first.head.id);
   const added = 'bbbbbbbbbbbbbbbb';
   addApp(added, 'added', 10);
   makeUnreadable(added);
   const third = await take();
   assert.deepEqual(third.unnamed, [SHOP, added]);
-  const never = { snapshot: { key: third.head.id }, app: added, only: null, into: join(root, 'never') };
+  const never = {
+    snapshot: { key: third.head.id },
+    app: added,
+    only: null,
+    into: intoDirectory(join(root, 'never')),
+  };
   await assert.rejects(snapshots.extract(never), /has no app b{16}$/);
 });
 

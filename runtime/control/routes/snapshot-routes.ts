@@ -3,7 +3,7 @@ import type { HostCall } from '../../../handlers/contract/host/host-routes.ts';
 import type { DiskWatch } from '../../disk/disk-watch.ts';
 import { reason } from '../../log.ts';
 import { noSuchApp, Refusal, requireRoom } from '../../refusal.ts';
-import { NotThere, Unusable } from '../../snapshots/errors.ts';
+import { NoRoom, NotThere, Unusable } from '../../snapshots/errors.ts';
 import { dryRun } from '../../snapshots/restore/dry-run.ts';
 import { type ReplaceOptions, replaceStorage } from '../../snapshots/restore/replace.ts';
 import type { Head } from '../../snapshots/store/manifest.ts';
@@ -50,5 +50,6 @@ function shown({ id, created_at, why, bytes, written, apps, failures, left_out }
 function refuse(error: unknown): never {
   if (error instanceof NotThere) throw new Refusal(404, 'snapshot_not_found', error.message);
   if (error instanceof Unusable) throw new Refusal(422, 'snapshot_unusable', error.message);
+  if (error instanceof NoRoom) throw new Refusal(507, 'insufficient_storage', error.message);
   throw refusalOf(error) ?? new Refusal(502, 'snapshot_failed', reason(error));
 }

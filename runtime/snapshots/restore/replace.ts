@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path';
 import type { Apps } from '../../apps/apps.ts';
 import { ONLY } from '../../bucket/app-folder.ts';
 import type { Layout } from '../../disk/data-directory.ts';
+import type { DiskWatch } from '../../disk/disk-watch.ts';
 import { changeOwner } from '../../isolation/rights.ts';
 import type { AppUsers } from '../../isolation/users.ts';
 import { Refusal } from '../../refusal.ts';
@@ -21,6 +22,7 @@ export interface ReplaceOptions {
   apps: Apps;
   snapshots: Snapshots;
   paths: Layout;
+  disk: Pick<DiskWatch, 'floorMb'>;
   storageNames: (appId: string) => Partial<StorageNames>;
   users: (appId: string) => AppUsers;
   buckets: Buckets;
@@ -43,18 +45,19 @@ const D1_KEY = 'D1Database';
  * Replaces an app's storage, or one database of it. Requests wait meanwhile. The old storage is then in a new snapshot, and
  * in the trash for a week. The app's code, variables and repository stay as they are.
  * @returns the restored snapshot, and the id of the new one, which is null when the old storage could not be read
- * @throws {NotThere}, {Unusable}, {Refusal} during a move of the app; then nothing has changed
+ * @throws {NotThere}, {Unusable}, {NoRoom}, {Refusal} during a move of the app; then nothing has changed
  */
 export async function replaceStorage(
   options: ReplaceOptions,
   wanted: Wanted,
 ): Promise<{ restored: Head; before: string | null }> {
-  const { apps, snapshots, paths } = options;
+  const { apps, snapshots, paths, disk } = options;
   const { snapshot, app, database } = wanted;
   const { changes } = apps.require(apps.originOf(app));
   const work = join(paths.restoring, `${app}-${Date.now()}`);
   const only = restoredObject(options.storageNames(app), database);
-  const { head: from } = await snapshots.extract({ snapshot, app, only, into: work });
+  const into = { directory: work, floorMb: disk.floorMb };
+  const { head: from } = await snapshots.extract({ snapshot, app, only, into });
   try {
     const { head, unread } = await snapshots.take(`before a restore of ${apps.get(app)?.wanted.slug ?? app}`);
     if (!changes.isOpen)

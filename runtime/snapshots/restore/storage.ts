@@ -3,11 +3,14 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { OBJECT } from '../../bucket/app-folder.ts';
 import { type Layout, layout } from '../../disk/data-directory.ts';
-import { Damaged, NotThere, Unusable } from '../errors.ts';
+import { freeMegabytes } from '../../disk/disk.ts';
+import { Damaged, NoRoom, NotThere, Unusable } from '../errors.ts';
 import type { FileEntry, Head, Part } from '../store/manifest.ts';
 import { openStore, type StorePlace } from '../store/place.ts';
 import { extract } from './extract.ts';
 import { findApp, type Which } from './find.ts';
+
+const BYTES_IN_MB = 2 ** 20;
 
 export interface RestoreJob {
   kind: 'restore';
@@ -20,8 +23,15 @@ export interface RestoreJob {
   app: string;
   /** The id of the one object to restore, which is a database; null: all objects, and the app's buckets. */
   only: string | null;
-  /** The target directory, with `data`, `buckets` and `importing` in it. */
-  into: string;
+  into: Target;
+}
+
+/** Where an app's storage is extracted. */
+export interface Target {
+  /** On the disk of the data directory. Gets `data`, `buckets` and `importing`. */
+  directory: string;
+  /** Disk space that must stay free, in MiB. */
+  floorMb: number;
 }
 
 export interface Restored {
@@ -29,7 +39,7 @@ export interface Restored {
   files: number;
 }
 
-/** Extracts an app's storage into the directory `into`. @throws {NotThere}, {Unusable}; then `into` does not exist */
+/** Extracts an app's storage into a directory. @throws {NotThere}, {Unusable}, {NoRoom}; then the directory does not exist */
 export async function restoreStorage({
   root,
   store: place,
@@ -37,20 +47,31 @@ export async function restoreStorage({
   snapshot,
   app,
   only,
-  into,
+  into: { directory, floorMb },
 }: RestoreJob): Promise<Restored> {
   const store = openStore(place);
   const { head, part } = await findApp(store, of, snapshot, app);
   const paths = layout(root);
   const files = filesOf(paths, { head, part, only }, true);
+  requireRoom(root, [...files.values()], floorMb);
   const placeOf = placesOf(paths, app);
   try {
-    await extract(store, [...files.values()], into, (file) => placeOf(file)!);
+    await extract(store, [...files.values()], directory, (file) => placeOf(file)!);
   } catch (error) {
-    rmSync(into, { recursive: true, force: true });
+    rmSync(directory, { recursive: true, force: true });
     throw error instanceof Damaged ? cannotRestore(head, part, error.message) : error;
   }
   return { head, files: files.size };
+}
+
+/** Checks the disk: the extracted files stay beside the current ones. @throws {NoRoom} */
+function requireRoom(root: string, files: FileEntry[], floorMb: number): void {
+  const neededMb = Math.ceil(files.reduce((sum, { size }) => sum + size, 0) / BYTES_IN_MB);
+  const roomMb = Math.max(0, freeMegabytes(root) - floorMb);
+  if (neededMb > roomMb)
+    throw new NoRoom(
+      `the restore needs ${neededMb} MiB of disk space, and ${roomMb} MiB are available: ${floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB)`,
+    );
 }
 
 /**

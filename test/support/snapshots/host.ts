@@ -61,7 +61,7 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
   /** Extracts an app from a snapshot and returns the content of its file. */
   const restored = async (snapshot: string, app: string, of = snapshots): Promise<Buffer> => {
     const into = join(root, `restored-${randomBytes(4).toString('hex')}`);
-    await of.extract({ snapshot: { key: snapshot }, app, only: null, into });
+    await of.extract({ snapshot: { key: snapshot }, app, only: null, into: { directory: into, floorMb: 0 } });
     return readFileSync(join(into, 'data', 'kept', 'file'));
   };
   return { root, paths, hostStore: store, store: openStore(place), snapshots, reopen, addApp, restored };
