@@ -14,6 +14,7 @@ import type { Compared, CompareJob } from './restore/compare.ts';
 import type { Restored, RestoreJob } from './restore/storage.ts';
 import { Schedule } from './schedule.ts';
 import type { Head, LeftOut } from './store/manifest.ts';
+import type { StoreOwner } from './store/owner.ts';
 import type { StorePlace } from './store/place.ts';
 import type { CapturedApp, HoldBuckets } from './take/capture.ts';
 import type { Copied } from './take/copy.ts';
@@ -140,12 +141,11 @@ export class Snapshots {
     const { paths, place, bucket, keep, hasUsers, hosts } = this.#options;
     const begun = performance.now();
     try {
-      const of = await this.#name();
       const job = {
         kind: 'take',
         root: paths.root,
         store: place,
-        of,
+        ...(await this.#owner()),
         why,
         keep,
         hasUsers,
@@ -153,6 +153,7 @@ export class Snapshots {
         hosts: hosts && { self: hosts.self, leftOut: hosts.leftOut() },
       } as const;
       const taken = await this.#jobs.run<'take'>(job, signal);
+      this.#recordPlace();
       this.#remember(taken.head);
       if (kindOf(taken.head) === 'other') this.#ordinaryAt = Date.parse(taken.head.created_at);
       this.#options.onTaken(taken.head.failures);
@@ -254,12 +255,25 @@ export class Snapshots {
     return this.#queue.run({ owner: HOST, signal: this.#ending.signal }, work);
   }
 
-  /** Returns this Cellar's id, once it is on the disk: with another id, the host would refuse its own snapshots. */
-  async #name(): Promise<string> {
+  /** Returns the owner of the store, once its id is on the disk: with another id, the host would refuse its own snapshots. */
+  async #owner(): Promise<StoreOwner> {
     const { store } = this.#options;
     const of = store.snapshots.cellar();
     await store.synced();
-    return of;
+    const directory = this.#otherDirectory;
+    return { of, claimed: store.snapshots.place() === directory ? directory : null };
+  }
+
+  /** The directory of snapshots if an operator has named it; null for a bucket, and for the one in the data directory. */
+  get #otherDirectory(): string | null {
+    const { paths, place } = this.#options;
+    return 'directory' in place && place.directory !== paths.snapshots ? place.directory : null;
+  }
+
+  #recordPlace(): void {
+    const { snapshots } = this.#options.store;
+    const directory = this.#otherDirectory;
+    if (directory !== null && directory !== snapshots.place()) snapshots.recordPlace(directory);
   }
 
   /** Does work that only one host may do at a time. */
@@ -297,7 +311,7 @@ export class Snapshots {
 
   async #verify(signal: AbortSignal): Promise<Verified> {
     const begun = performance.now();
-    const job = { kind: 'verify', store: this.#options.place, of: await this.#name() } as const;
+    const job = { kind: 'verify', store: this.#options.place, ...(await this.#owner()) } as const;
     try {
       const verified = await this.#jobs.run<'verify'>(job, signal);
       this.#learn(verified);

@@ -3,16 +3,14 @@ import type { Verified } from '../../handlers/contract/admin.ts';
 import { MissingObject } from '../bucket/store.ts';
 import { Locked, NotThere, Unusable } from './errors.ts';
 import { listSnapshots, manifestName, type Part, readManifest } from './store/manifest.ts';
-import { requireOwn } from './store/owner.ts';
+import { requireOwn, type StoreOwner } from './store/owner.ts';
 import { isPack, packName } from './store/packs.ts';
 import { openStore, type StorePlace } from './store/place.ts';
 import type { SnapshotStore } from './store/snapshot-store.ts';
 
-export interface VerifyJob {
+export interface VerifyJob extends StoreOwner {
   kind: 'verify';
   store: StorePlace;
-  /** Id of this Cellar. */
-  of: string;
 }
 
 /** The last verification, saved in the store, so that the next snapshot replaces damaged packs. */
@@ -40,12 +38,12 @@ export const NEVER_VERIFIED: Verified = {
 
 /**
  * Reads every pack that a snapshot needs, and compares its SHA-256. Snapshots may be taken meanwhile.
- * @throws {Locked} when a snapshot is encrypted with another key; {Unusable} when another Cellar has the store; {Error} when
- *   the store cannot be read
+ * @throws {Locked} when a snapshot is encrypted with another key; {Unusable} as `requireOwn` does; {Error} when the store
+ *   cannot be read
  */
-export async function verify({ store: place, of }: VerifyJob): Promise<Verified> {
+export async function verify({ store: place, ...owner }: VerifyJob): Promise<Verified> {
   const store = openStore(place);
-  await requireOwn(store, of);
+  await requireOwn(store, owner);
   const needed = new Set<string>();
   for (const id of await listSnapshots(store)) {
     for (const part of (await partsOf(store, id)) ?? []) for (const pack of packsOf(part)) needed.add(pack);

@@ -10,6 +10,7 @@ import { previewQueries } from './previews.ts';
 export function snapshotQueries(database: Database.Database) {
   const find = database.prepare<[string], string>('SELECT value FROM meta WHERE name = ?').pluck();
   const make = database.prepare<[string]>('INSERT OR IGNORE INTO meta VALUES (?, lower(hex(randomblob(8))))');
+  const record = database.prepare<[string]>("INSERT OR REPLACE INTO meta VALUES ('snapshots_in', ?)");
   const idOf = (name: 'cellar' | 'machine'): string => {
     if (find.get(name) === undefined) make.run(name);
     return find.get(name)!;
@@ -19,6 +20,12 @@ export function snapshotQueries(database: Database.Database) {
     cellar: (): string => idOf('cellar'),
     /** Returns the id of this data directory. A directory that is restored from a snapshot gets another id. */
     machine: (): string => idOf('machine'),
+    /** Returns the directory outside the data directory where the last snapshot was stored; null: none was. */
+    place: (): string | null => find.get('snapshots_in') ?? null,
+    /** Records that directory. */
+    recordPlace: (directory: string): void => {
+      record.run(directory);
+    },
     /** Copies the whole database, a few pages per turn of the event loop. The copy includes changes made while it runs. */
     copy: async (path: string): Promise<void> => {
       await database.backup(path);
@@ -91,7 +98,7 @@ export function prepareCopy(path: string, leftOut: string[] = []): void {
     database.exec(`
       UPDATE meta SET value = lower(hex(randomblob(16))) WHERE name = 'outbox';
       UPDATE activity SET resting = 0, due_at = NULL;
-      DELETE FROM meta WHERE name IN ('machine', 'joined');
+      DELETE FROM meta WHERE name IN ('machine', 'joined', 'snapshots_in');
     `);
     removePreviews(database);
     for (const id of leftOut) removeRelease(database, id);

@@ -111,6 +111,23 @@ test('a failed verification is not reported as a failed snapshot', async (t) => 
   assert.deepEqual(taken, [[]]);
 });
 
+test('a place that has lost its owner may be a disk that is not mounted, and gets no snapshot', async (t) => {
+  const { root, paths, snapshots, reopen } = startSnapshots(t);
+  const directory = join(root, 'snapshots');
+  await snapshots.take('a test');
+  rmSync(directory, { recursive: true });
+  const wanted = /\/snapshots has no cellar\.json: is its disk mounted\? .* RUNNER_SNAPSHOT_URL/;
+  await assert.rejects(reopen().take('a test'), wanted);
+  await assert.rejects(snapshots.verify(), wanted);
+  assert.equal(existsSync(directory), false);
+  await reopen({ place: { directory: join(directory, 'new') } }).take('a test');
+  // The default place is on the disk of the data directory, so that it is always mounted.
+  const byDefault = reopen({ place: { directory: paths.snapshots } });
+  await byDefault.take('a test');
+  rmSync(paths.snapshots, { recursive: true });
+  await byDefault.take('a test');
+});
+
 test('a store that cannot be read at the start is not reported as a failed snapshot', async (t) => {
   const taken: unknown[] = [];
   const { root, snapshots, reopen } = startSnapshots(t, { onTaken: (failed) => void taken.push(failed) });

@@ -5,9 +5,25 @@ import { Unusable } from '../errors.ts';
 
 const OWNER = 'cellar.json';
 
-/** Claims the store for this Cellar. @throws {Unusable} when another Cellar has it */
-export async function requireOwn(store: Store, of: string): Promise<void> {
+/** Who uses the store. */
+export interface StoreOwner {
+  /** Id of this Cellar. */
+  of: string;
+  /** The directory of the store if this Cellar has claimed it before, and its disk may not be mounted; else null. */
+  claimed: string | null;
+}
+
+/**
+ * Claims the store for this Cellar.
+ * @throws {Unusable} when another Cellar has it, or when it was claimed before and is empty now
+ */
+export async function requireOwn(store: Store, { of, claimed }: StoreOwner): Promise<void> {
   const found = await ifThere(store.read(OWNER));
+  // A write to the mount point of a missing disk would fill the disk of the system.
+  if (found === null && claimed !== null)
+    throw new Unusable(
+      `${claimed} has no ${OWNER}: is its disk mounted? If it is a new or emptied one, set RUNNER_SNAPSHOT_URL to another directory on it`,
+    );
   if (found === null) return store.write(OWNER, Buffer.from(`${JSON.stringify({ cellar: of })}\n`));
   const { cellar } = JSON.parse(found.toString('utf8')) as { cellar: string };
   if (cellar !== of)

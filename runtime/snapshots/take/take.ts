@@ -17,7 +17,7 @@ import {
   readManifest,
   writeManifest,
 } from '../store/manifest.ts';
-import { requireOwn } from '../store/owner.ts';
+import { requireOwn, type StoreOwner } from '../store/owner.ts';
 import { type Chunk, isMarked, PackWriter, packName } from '../store/packs.ts';
 import { openStore, type StorePlace } from '../store/place.ts';
 import type { SnapshotStore } from '../store/snapshot-store.ts';
@@ -27,13 +27,11 @@ import { type AmongHosts, addAppsOfOtherHosts } from './other-hosts.ts';
 import { repack } from './repack.ts';
 import { type Keep, removeOld } from './retention.ts';
 
-export interface TakeJob {
+export interface TakeJob extends StoreOwner {
   kind: 'take';
   /** The data directory. */
   root: string;
   store: StorePlace;
-  /** Id of this Cellar. */
-  of: string;
   why: string;
   keep: Keep;
   /** Whether apps' files are read as users of their own. */
@@ -74,12 +72,12 @@ const MAX_LEFT_OUT = 50;
 
 /**
  * Takes a snapshot. When an app cannot be read, the snapshot gets the app's files of the previous one.
- * @throws {Unusable} when the store has snapshots of another Cellar, or encrypted ones and this one has no key
+ * @throws {Unusable} as `requireOwn` does, and when the store has encrypted snapshots and this Cellar has no key
  * @throws {Error} when another part cannot be read, the store fails, or apps change in every round
  */
 export async function take(job: TakeJob, host: Host): Promise<Taken> {
   const store = openStore(job.store);
-  await requireOwn(store, job.of);
+  await requireOwn(store, job);
   const left = await store.list(UNFINISHED);
   await store.write(`${UNFINISHED}mark`, Buffer.from('\n'));
   const sizes = new Map((await store.list(packName(''))).map(({ name, bytes }) => [name, bytes]));
