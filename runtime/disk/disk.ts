@@ -1,6 +1,7 @@
 // The disk of the data directory: its free space, and errors of a full disk.
-import { statfsSync } from 'node:fs';
+import { existsSync, statfsSync, statSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
+import { dirname } from 'node:path';
 
 /** Whether an operation failed for lack of space: on the disk, or in the user's quota. */
 export function isDiskFull(error: unknown): boolean {
@@ -22,6 +23,12 @@ export function totalMegabytes(path: string): number {
 /** Returns the free MiB on the disk of `path`, without blocking the event loop. */
 export async function readFreeMegabytes(path: string): Promise<number> {
   return megabytes(await statfs(path));
+}
+
+/** Whether an absolute path, which may not exist yet, is on the disk of `directory`. */
+export function isOnDiskOf(path: string, directory: string): boolean {
+  if (!existsSync(path)) return isOnDiskOf(dirname(path), directory);
+  return statSync(path).dev === statSync(directory).dev;
 }
 
 function megabytes({ bavail, bsize }: { bavail: number; bsize: number }): number {

@@ -196,6 +196,7 @@ export function makeApps(
       days: config.RUNNER_SNAPSHOT_KEEP_DAYS,
       youngMs: 's3' in place ? DAY_MS : 0,
     },
+    floorMb: config.RUNNER_DISK_FLOOR_MB,
     everyMs: config.RUNNER_SNAPSHOT_EVERY_H * HOUR_MS || null,
     hourly: config.RUNNER_SNAPSHOT_HOURLY > 0 ? { everyMs: HOUR_MS, hasRoom: () => !disk.short } : null,
     verifyMs: config.RUNNER_SNAPSHOT_VERIFY_H * HOUR_MS || null,

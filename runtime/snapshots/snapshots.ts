@@ -40,6 +40,8 @@ export interface SnapshotsOptions {
   /** Where apps in the bucket have their data; null without a bucket. */
   bucket: S3Place | null;
   keep: Keep;
+  /** MiB that must stay free on the disk of the data directory. */
+  floorMb: number;
   /** Time between snapshots, in ms; null: no schedule. */
   everyMs: number | null;
   /** Hourly snapshots between the others, with limits of their own; null: none. */
@@ -138,7 +140,7 @@ export class Snapshots {
   }
 
   async #take(why: string, signal: AbortSignal): Promise<Taken> {
-    const { paths, place, bucket, keep, hasUsers, hosts } = this.#options;
+    const { paths, place, bucket, keep, floorMb, hasUsers, hosts } = this.#options;
     const begun = performance.now();
     try {
       const job = {
@@ -148,6 +150,7 @@ export class Snapshots {
         ...(await this.#owner()),
         why,
         keep,
+        floorMb,
         hasUsers,
         bucket,
         hosts: hosts && { self: hosts.self, leftOut: hosts.leftOut() },

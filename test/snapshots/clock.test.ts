@@ -30,6 +30,7 @@ test('after a snapshot dated a year ahead the next one comes in time, and is the
       hosts: null,
     },
     keep: { count: 1, hourly: 0, days: 0, youngMs: 0 },
+    floorMb: 1,
     hasUsers: false,
     holdBuckets: async () => {},
     onDamaged: () => {},

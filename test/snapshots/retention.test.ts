@@ -13,7 +13,12 @@ import {
 import { type Chunk, PackReader, PackWriter, packName } from '../../runtime/snapshots/store/packs.ts';
 import { openStore } from '../../runtime/snapshots/store/place.ts';
 import { repack } from '../../runtime/snapshots/take/repack.ts';
-import { BEFORE_DELETED_CLASSES, HOURLY, removeOld } from '../../runtime/snapshots/take/retention.ts';
+import {
+  BEFORE_DELETED_CLASSES,
+  HOURLY,
+  removeOld,
+  removeUnneeded,
+} from '../../runtime/snapshots/take/retention.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('snapshots requested by deploys do not push out the others', async (t) => {
@@ -29,7 +34,7 @@ test('snapshots requested by deploys do not push out the others', async (t) => {
   for (const minute of [0, 1, 2]) ids.push(await write(minute, 'schedule'));
   for (const minute of [3, 4, 5, 6]) ids.push(await write(minute, `${BEFORE_DELETED_CLASSES} of many`));
   const keep = { count: 2, hourly: 3, days: 0, youngMs: 0 };
-  await removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, warn: assert.fail });
+  await removeOld(store, keep, { hourlyBytes: 1_000, warn: assert.fail });
   assert.deepEqual(await listSnapshots(store), [ids[1], ids[2], ids[5], ids[6]]);
 });
 
@@ -44,7 +49,7 @@ test('hourly snapshots are counted by themselves, and have a limit in bytes', as
     return about.id;
   };
   const keep = { count: 2, hourly: 3, days: 0, youngMs: -1_000 };
-  const remove = () => removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, warn: assert.fail });
+  const remove = () => removeOld(store, keep, { hourlyBytes: 1_000, warn: assert.fail });
   await store.write(packName('0'.repeat(64)), Buffer.from('needed by nobody'));
   const packs = async () => (await store.list(packName(''))).length;
   const ids: string[] = [];
@@ -81,13 +86,14 @@ test('snapshots that cannot be read stay until enough newer ones replace them', 
   };
   const keep = { count: 2, hourly: 3, days: 0, youngMs: 0 };
   const warnings: string[] = [];
-  const remove = () =>
-    removeOld(after, keep, { sweep: true, hourlyBytes: 1_000, warn: (each) => void warnings.push(each) });
+  const warn = (each: string) => void warnings.push(each);
+  const remove = () => removeOld(after, keep, { hourlyBytes: 1_000, warn });
   const locked: string[] = [];
   for (const minute of [0, 1]) locked.push(await write(before, minute, 'schedule'));
   for (const minute of [2, 3, 4]) locked.push(await write(before, minute, HOURLY));
   const first = await write(after, 5, 'schedule');
   assert.deepEqual(await remove(), [], 'ordinary ones may be among them');
+  await removeUnneeded(after, keep.youngMs, warn);
   assert.match(warnings.join(), /^unused packs were not removed: .* is encrypted with another key/);
   const second = await write(after, 6, 'schedule');
   assert.deepEqual(await remove(), locked);
@@ -127,7 +133,7 @@ test('nothing is removed while the store does not answer', async (t) => {
   const warnings: string[] = [];
   const keep = { count: 1, hourly: 0, days: 0, youngMs: 0 };
   await removeOld(store, keep, {
-    ...{ sweep: false, hourlyBytes: 1_000 },
+    hourlyBytes: 1_000,
     warn: (each) => void warnings.push(each),
   });
   assert.deepEqual(await listSnapshots(store), ids);
@@ -174,7 +180,7 @@ test('the live chunks of a nearly dead pack are rewritten, and the pack goes wit
     removeOld(
       store,
       { count, hourly: 0, days: 0, youngMs: -1_000 },
-      { sweep: false, hourlyBytes: 1_000, warn: assert.fail },
+      { hourlyBytes: 1_000, warn: assert.fail },
     );
   await clean(2);
   assert.ok((await names()).includes(old!.name), 'a snapshot needs it still');

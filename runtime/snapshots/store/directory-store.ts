@@ -4,15 +4,19 @@ import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { syncFile } from '../../../bundler/sync.ts';
 import { MissingObject, type Store, type Stored, UNFINISHED } from '../../bucket/store.ts';
+import { readFreeMegabytes } from '../../disk/disk.ts';
 
 /** Does not block on a FIFO, because the operator may put other files into the directory. */
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
 
 export class DirectoryStore implements Store {
   readonly #directory: string;
+  readonly #floorMb: number | null;
 
-  constructor(directory: string) {
+  /** @param floorMb MiB that writes must leave free on the disk; null: no limit */
+  constructor(directory: string, floorMb: number | null = null) {
     this.#directory = directory;
+    this.#floorMb = floorMb;
   }
 
   async list(folder: string): Promise<Stored[]> {
@@ -41,6 +45,7 @@ export class DirectoryStore implements Store {
   async write(name: string, bytes: Buffer): Promise<void> {
     const [path, beside] = [join(this.#directory, name), join(this.#directory, UNFINISHED, basename(name))];
     for (const each of [path, beside]) await mkdir(dirname(each), { recursive: true, mode: 0o700 });
+    if (this.#floorMb !== null) await this.#requireFree(bytes.length / 2 ** 20 + this.#floorMb);
     const file = await open(beside, 'w', 0o600);
     try {
       await file.writeFile(bytes);
@@ -50,6 +55,14 @@ export class DirectoryStore implements Store {
     }
     await rename(beside, path);
     await syncFile(dirname(path));
+  }
+
+  async #requireFree(megabytes: number): Promise<void> {
+    const freeMb = await readFreeMegabytes(this.#directory);
+    if (freeMb < megabytes)
+      throw new Error(
+        `the disk of ${this.#directory} has ${freeMb} MiB free, and ${this.#floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB): free disk space, or set RUNNER_SNAPSHOT_URL to a place on another disk`,
+      );
   }
 
   async remove(name: string): Promise<void> {

@@ -31,7 +31,8 @@ function placeOf(settings: Config, paths: Layout): Place {
   };
 }
 
-export function openStore(place: StorePlace): SnapshotStore {
-  const store = 's3' in place ? new S3Store(place.s3) : new DirectoryStore(place.directory);
+/** @param floorMb MiB that writes to a directory must leave free on its disk; null: no limit */
+export function openStore(place: StorePlace, floorMb: number | null = null): SnapshotStore {
+  const store = 's3' in place ? new S3Store(place.s3) : new DirectoryStore(place.directory, floorMb);
   return new SnapshotStore(store, place.keys ?? []);
 }

@@ -45,8 +45,6 @@ export function kindOf({ why }: Pick<Head, 'why'>): SnapshotKind {
 
 /** How old snapshots are removed. */
 export interface Removal {
-  /** Whether an earlier snapshot was interrupted, and may have left packs. */
-  sweep: boolean;
   /** Maximum bytes that all hourly snapshots have written. The oldest are removed. */
   hourlyBytes: number;
   warn: (message: string) => void;
@@ -54,14 +52,14 @@ export interface Removal {
 
 /**
  * Removes snapshots beyond the limits, but never the newest. Then removes packs that no snapshot needs. For that it reads
- * the manifests of all snapshots. So after an hourly snapshot it removes packs only once a day (UTC), or if `sweep` is set
- * or `hourlyBytes` is exceeded.
+ * the manifests of all snapshots. So after an hourly snapshot it removes packs only once a day (UTC), or if `hourlyBytes` is
+ * exceeded.
  * @returns the ids of removed snapshots
  */
 export async function removeOld(
   store: SnapshotStore,
   keep: Keep,
-  { sweep, hourlyBytes, warn }: Removal,
+  { hourlyBytes, warn }: Removal,
 ): Promise<string[]> {
   const ids = await listSnapshots(store);
   const oldest = keep.days === 0 ? Number.NEGATIVE_INFINITY : Date.now() - keep.days * DAY_MS;
@@ -82,16 +80,7 @@ export async function removeOld(
   const leavesPacks = isHourly(newest) && tooLarge.size === 0 && dayOf(newest) === dayOf(previous);
   // Earlier calls may have removed hourly snapshots without their packs.
   const isNeeded = removed.length > 0 || ids.some(isHourly);
-  if (!sweep && (leavesPacks || !isNeeded)) return removed;
-  try {
-    await removeUnneeded(
-      store,
-      ids.filter((id) => !removed.includes(id)),
-      keep.youngMs,
-    );
-  } catch (error) {
-    warn(`unused packs were not removed: ${reason(error)}`);
-  }
+  if (!leavesPacks && isNeeded) await removeUnneeded(store, keep.youngMs, warn);
   return removed;
 }
 
@@ -155,16 +144,28 @@ function beyondBytes(heads: Heads, bytes: number): Set<string> {
   return removed;
 }
 
-/** @throws {Error} when a snapshot cannot be read: its packs are unknown, so none is removed */
-async function removeUnneeded(store: SnapshotStore, ids: string[], youngMs: number): Promise<void> {
-  const needed = new Set<string>();
-  for (const id of ids) {
-    const { parts } = await readManifest(store, id);
-    for (const { files } of parts)
-      for (const { chunks } of files) for (const { pack } of chunks) needed.add(packName(pack));
+/**
+ * Removes packs that no snapshot needs, and unfinished files. Removes nothing when a snapshot cannot be read, because its
+ * packs are unknown. Never rejects.
+ * @param youngMs minimum age of the packs, as in `Keep`
+ */
+export async function removeUnneeded(
+  store: SnapshotStore,
+  youngMs: number,
+  warn: (message: string) => void,
+): Promise<void> {
+  try {
+    const needed = new Set<string>();
+    for (const id of await listSnapshots(store)) {
+      const { parts } = await readManifest(store, id);
+      for (const { files } of parts)
+        for (const { chunks } of files) for (const { pack } of chunks) needed.add(packName(pack));
+    }
+    const before = Date.now() - youngMs;
+    for (const { name, writtenAt } of await store.list(packName('')))
+      if (!needed.has(name) && Math.floor(writtenAt) <= before) await store.remove(name);
+    for (const { name } of await store.list(UNFINISHED)) await store.remove(name);
+  } catch (error) {
+    warn(`unused packs were not removed: ${reason(error)}`);
   }
-  const before = Date.now() - youngMs;
-  for (const { name, writtenAt } of await store.list(packName('')))
-    if (!needed.has(name) && writtenAt <= before) await store.remove(name);
-  for (const { name } of await store.list(UNFINISHED)) await store.remove(name);
 }

@@ -7,6 +7,7 @@ import { appsOfCopy, type CopiedApp } from '../../../sqlite/host/snapshots.ts';
 import type { S3Place } from '../../bucket/place.ts';
 import { UNFINISHED } from '../../bucket/store.ts';
 import { layout } from '../../disk/data-directory.ts';
+import { isOnDiskOf } from '../../disk/disk.ts';
 import { reason } from '../../log.ts';
 import { Locked } from '../errors.ts';
 import {
@@ -25,7 +26,7 @@ import { type BadPacks, NEVER_VERIFIED, readRecord, record } from '../verify.ts'
 import { Capture, type HoldBuckets } from './capture.ts';
 import { type AmongHosts, addAppsOfOtherHosts } from './other-hosts.ts';
 import { repack } from './repack.ts';
-import { type Keep, removeOld } from './retention.ts';
+import { type Keep, removeOld, removeUnneeded } from './retention.ts';
 
 export interface TakeJob extends StoreOwner {
   kind: 'take';
@@ -34,6 +35,8 @@ export interface TakeJob extends StoreOwner {
   store: StorePlace;
   why: string;
   keep: Keep;
+  /** MiB that must stay free on the disk of the data directory. */
+  floorMb: number;
   /** Whether apps' files are read as users of their own. */
   hasUsers: boolean;
   /** Where apps in the bucket have their data; null without a bucket. */
@@ -76,9 +79,24 @@ const MAX_LEFT_OUT = 50;
  * @throws {Error} when another part cannot be read, the store fails, or apps change in every round
  */
 export async function take(job: TakeJob, host: Host): Promise<Taken> {
-  const store = openStore(job.store);
+  const isOnDataDisk = 'directory' in job.store && isOnDiskOf(job.store.directory, job.root);
+  const store = openStore(job.store, isOnDataDisk ? job.floorMb : null);
   await requireOwn(store, job);
-  const left = await store.list(UNFINISHED);
+  // An interrupted snapshot may have left packs. They may fill the disk, so they are removed before anything is written.
+  const removeLeft = () => removeUnneeded(store, job.keep.youngMs, host.warn);
+  if ((await store.list(UNFINISHED)).length > 0) await removeLeft();
+  try {
+    return await takeInto(store, job, host);
+  } catch (error) {
+    // Otherwise the packs of a failed snapshot would keep the disk full.
+    if ('directory' in job.store) await removeLeft();
+    throw error;
+  } finally {
+    rmSync(layout(job.root).snapshotting, { recursive: true, force: true });
+  }
+}
+
+async function takeInto(store: SnapshotStore, job: TakeJob, host: Host): Promise<Taken> {
   await store.write(`${UNFINISHED}mark`, Buffer.from('\n'));
   const sizes = new Map((await store.list(packName(''))).map(({ name, bytes }) => [name, bytes]));
   const ids = await listSnapshots(store);
@@ -95,9 +113,8 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
     files: part.files.filter(({ chunks }) => chunks.every(isGood)),
   }));
   const packs = new PackWriter(store, [...chunksOf(before)].filter(isGood));
-  const paths = layout(job.root);
   const capture = new Capture({
-    paths,
+    paths: layout(job.root),
     packs,
     bucket: job.bucket,
     holdBuckets: host.holdBuckets,
@@ -125,7 +142,7 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   };
   const { head, bytes } = await writeManifest(store, about, parts);
   const removed = await removeOld(store, job.keep, {
-    ...{ sweep: left.length > 0, warn: host.warn },
+    warn: host.warn,
     hourlyBytes: await hourlyBytes(job.store),
   });
   for (const name of packs.names) delete bad[name];
@@ -134,7 +151,6 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
       ? null
       : await record(store, bad, known ?? NEVER_VERIFIED);
   await store.remove(`${UNFINISHED}mark`);
-  rmSync(paths.snapshotting, { recursive: true, force: true });
   const unread = failures.map(({ app }) => app);
   return { head, bytes: packs.written + bytes, unread, removed, verified };
 }

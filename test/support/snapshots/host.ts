@@ -32,6 +32,7 @@ export function startSnapshots(t: TestContext, given: Partial<SnapshotsOptions> 
         bucket: null,
         hosts: null,
       },
+      floorMb: 1,
       keep: { count: 10, hourly: 3, days: 0, youngMs: 0 },
       holdBuckets: async () => {},
       onDamaged: () => {},
