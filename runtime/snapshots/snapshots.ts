@@ -153,7 +153,7 @@ export class Snapshots {
         floorMb,
         hasUsers,
         bucket,
-        hosts: hosts && { self: hosts.self, leftOut: hosts.leftOut() },
+        hosts: hosts && { self: hosts.self, hasLocal: hosts.hasLocal(), leftOut: hosts.leftOut() },
       } as const;
       const taken = await this.#jobs.run<'take'>(job, signal);
       this.#recordPlace();

@@ -1,6 +1,7 @@
 // Snapshots of several hosts: each contains every app in the bucket, and one host at a time takes one.
 import assert from 'node:assert/strict';
-import { mkdirSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import { AppRecords } from '../../runtime/bucket/records/app-records.ts';
@@ -8,9 +9,10 @@ import { smallObjects } from '../../runtime/bucket/s3-store.ts';
 import { HostLease } from '../../runtime/snapshots/host-lease.ts';
 import type { Snapshots } from '../../runtime/snapshots/snapshots.ts';
 import { listSnapshots, manifestName, readManifest } from '../../runtime/snapshots/store/manifest.ts';
+import { packName } from '../../runtime/snapshots/store/packs.ts';
 import { MemoryStore } from '../support/bucket/memory-store.ts';
 import { eventually } from '../support/processes.ts';
-import { startSnapshots } from '../support/snapshots/host.ts';
+import { fileOf, startSnapshots } from '../support/snapshots/host.ts';
 
 const PREFIX = 'of/cellar/';
 
@@ -52,9 +54,9 @@ function hostOf(t: TestContext, memory: MemoryStore, self: string) {
   };
   /** Makes the folder where this host caches the code of an app. */
   const cacheCode = (name: string) => mkdirSync(paths.repository(idOf(name)), { recursive: true });
-  const addLocal = (id: string) => {
+  const addLocal = (id: string, bytes = 10) => {
     hasLocal = true;
-    return started.addApp(id, id, 10);
+    return started.addApp(id, id, bytes);
   };
   return { ...started, addInBucket, cacheCode, addLocal, self };
 }
@@ -170,4 +172,29 @@ test('hosts with data on their disks take snapshots of their own, which are coun
   await scheduled.start();
   assert.equal(scheduled.state.last_at, own[0]!.created_at);
   await scheduled.stop();
+});
+
+test('a host continues its own snapshot of its local apps, although another host took one since', async (t) => {
+  await using memory = await new MemoryStore().start();
+  const [a, b] = [hostOf(t, memory, 'a'), hostOf(t, memory, 'b')];
+  const [one, two] = [idOf('one'), idOf('two')];
+  const content = a.addLocal(one, 2 ** 20);
+  b.addLocal(two);
+  await a.snapshots.take('asked for');
+  await b.snapshots.take('asked for');
+  const { head } = await a.snapshots.take('asked for');
+  assert.ok(head.written < 2 ** 19, `${head.written} bytes were written`);
+  assert.ok((await a.restored(head.id, one)).equals(content));
+
+  await b.snapshots.take('asked for');
+  writeFileSync(join(dirname(fileOf(a.paths.root, one)), 'damaged.sqlite'), 'not a database'.padEnd(8_192));
+  const failed = await a.snapshots.take('asked for');
+  assert.deepEqual(failed.unread, [one]);
+  assert.ok((await a.restored(failed.head.id, one)).equals(content));
+
+  await b.snapshots.take('asked for');
+  for (const { name } of await a.store.list(packName(''))) await a.store.remove(name);
+  rmSync(join(dirname(fileOf(a.paths.root, one)), 'damaged.sqlite'));
+  const whole = await a.snapshots.take('asked for');
+  assert.ok((await a.restored(whole.head.id, one)).equals(content), 'missing packs are written again');
 });

@@ -9,6 +9,8 @@ import type { LeftOut } from '../store/manifest.ts';
 export interface AmongHosts {
   /** The id of this host. */
   self: string;
+  /** Whether this host has apps whose data is on its disk. */
+  hasLocal: boolean;
   /** Apps whose data is on the disk of another host. */
   leftOut: LeftOut[];
 }

@@ -13,8 +13,10 @@ import { Locked } from '../errors.ts';
 import {
   type Head,
   listSnapshots,
+  type Manifest,
   nextId,
   type Part,
+  readHead,
   readManifest,
   writeManifest,
 } from '../store/manifest.ts';
@@ -100,7 +102,7 @@ async function takeInto(store: SnapshotStore, job: TakeJob, host: Host): Promise
   await store.write(`${UNFINISHED}mark`, Buffer.from('\n'));
   const sizes = new Map((await store.list(packName(''))).map(({ name, bytes }) => [name, bytes]));
   const ids = await listSnapshots(store);
-  const before = await lastSnapshot(store, ids, host);
+  const before = await partsBefore(store, ids, host, job.hosts?.hasLocal ? job.hosts.self : null);
   const known = await readRecord(store);
   const bad = findBadPacks(before, sizes, known?.bad ?? {});
   for (const [name, problem] of Object.entries(bad))
@@ -162,11 +164,37 @@ async function hourlyBytes(place: StorePlace): Promise<number> {
   return blocks * bsize * HOURLY_SHARE;
 }
 
-/** Returns the parts of the newest readable snapshot. */
-async function lastSnapshot(store: SnapshotStore, ids: string[], host: Host): Promise<Part[]> {
+/**
+ * Returns the parts of the newest readable snapshot. If another host took it, this host's local apps are missing: they are
+ * those of this host's own newest snapshot.
+ * @param self id of this host if it is one of several and has local apps; else null
+ */
+async function partsBefore(
+  store: SnapshotStore,
+  ids: string[],
+  host: Host,
+  self: string | null,
+): Promise<Part[]> {
+  const newest = await lastSnapshot(store, ids, host);
+  if (newest === null) return [];
+  const { head, parts } = newest;
+  if (self === null || head.host === self) return parts;
+  const older = ids.filter((id) => id < head.id);
+  const own = await lastSnapshot(store, older, host, self);
+  const isMissing = ({ kind, id }: Part) => kind === 'app' && !parts.some((part) => part.id === id);
+  return [...parts, ...(own?.parts.filter(isMissing) ?? [])];
+}
+
+/** Returns the newest readable snapshot; null when there is none. @param of the host that took it. Default: any host */
+async function lastSnapshot(
+  store: SnapshotStore,
+  ids: string[],
+  host: Host,
+  of?: string,
+): Promise<Manifest | null> {
   for (const id of ids.toReversed()) {
     try {
-      return (await readManifest(store, id)).parts;
+      if (of === undefined || (await readHead(store, id)).host === of) return await readManifest(store, id);
     } catch (error) {
       // The key may be missing by mistake: never write readable data beside encrypted data.
       if (error instanceof Locked && store.mark === '')
@@ -174,7 +202,7 @@ async function lastSnapshot(store: SnapshotStore, ids: string[], host: Host): Pr
       host.warn(`the previous snapshot is not used: ${reason(error)}`);
     }
   }
-  return [];
+  return null;
 }
 
 /**
