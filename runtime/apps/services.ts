@@ -272,7 +272,7 @@ export class Services {
     let backend = find();
     if ('status' in backend) {
       if (backend.status !== 404 || hosts === null || owner === undefined) return respond(backend);
-      backend = waiting(find, reportsOf(hosts, owner));
+      backend = waiting(callerId, find, reportsOf(hosts, owner));
     }
     const to = { socketName: 'queues', lines: callLine({ queue }), endsItself: false };
     return this.#call(caller, named(`that consumes ${queue}`, backend), spans, to);
@@ -327,6 +327,7 @@ export class Services {
     const found = find();
     if (found !== null || homes === undefined || homes.isKnown) return found;
     return waiting(
+      appId,
       () => find() ?? unknown,
       () => (homes.isKnown ? null : homes.changed),
     );
@@ -363,9 +364,10 @@ function named(name: string, backend: Backend): Backend {
  * @param find returns the app's backend, or a refusal: a 404 while the app is unknown
  * @param more returns a promise that settles when `find` may find the app, and never rejects; null to refuse the call
  */
-function waiting(find: () => Backend | Refusal, more: () => Promise<void> | null): Backend {
+function waiting(callerId: string, find: () => Backend | Refusal, more: () => Promise<void> | null): Backend {
   return {
-    site: 'fallback',
+    // Not the site of visitors' requests for unknown names: one app could fill its queue.
+    site: `calls of ${callerId}`,
     admit: (): Admission => {
       const found = find();
       if (!('status' in found)) return found.admit();

@@ -313,6 +313,22 @@ test('calls and messages wait until a host knows the homes, and what their apps 
   assert.deepEqual([status, missing], [404, 'call']);
 });
 
+test('calls of one app that wait for the homes leave room for visitors and other apps', async (t) => {
+  const { started, learn } = await startHosts(t, ['entry', 'home']);
+  const [entry, home] = started as [TestHost, TestHost];
+  const { ask } = await bound(t, 'o', {}, undefined, { entry, home, learn });
+  const begun = t.mock.method(entry.depths, 'begin').mock;
+  // The maximum of concurrent calls of an app, and of waiting requests of a site.
+  const calls = Array.from({ length: 1_000 }, () => ask('fetch 1'));
+  await until(() => begun.callCount() === calls.length, 'all wait');
+  const routed = t.mock.method(entry.hosts, 'unknown').mock;
+  const visitor = call(entry.port, '/', { headers: { host: 'unknown.test' } });
+  await until(() => routed.callCount() === 1, 'the visitor waits too');
+  learn([]);
+  assert.equal((await visitor).status, 404);
+  for (const { status } of await Promise.all(calls)) assert.equal(status, 404);
+});
+
 test('a message waits for the consumer of its queue, which has just moved', async (t) => {
   const { started, learn } = await startHosts(t, ['entry', 'home']);
   const [entry, home] = started as [TestHost, TestHost];
