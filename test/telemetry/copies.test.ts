@@ -275,6 +275,25 @@ test('several hosts do not overwrite each other, and an empty one takes over onl
   assert.deepEqual([fifth.requests(1), fifth.requests(720), fifth.requests(1, OTHER)], [6, 16, 7]);
 });
 
+test('a host that seemed lost writes its copies again when it starts', async (t) => {
+  await using bucket = await new MemoryStore().start();
+  const silent = host(t, bucket, 'silent');
+  for (const ago of [0, 5 * HOUR_MS, 20 * DAY_MS]) silent.count(1, ago);
+  await silent.report(APP, 1);
+  await silent.copies.round(known([]));
+  const own = () => [...bucket.objects.keys()].filter((name) => name.includes('/silent/')).sort();
+  const before = own();
+  silent.close();
+  await host(t, bucket, 'next').copies.round(known([]));
+  assert.deepEqual(own(), []);
+  const again = host(t, bucket, 'silent', silent.directory);
+  await again.copies.round(known(['next']));
+  assert.deepEqual(own(), before);
+  asked(bucket);
+  await again.copies.round(known(['next']));
+  assert.deepEqual(asked(bucket), []);
+});
+
 test('taking over goes on after a restart, and counts nothing twice', async (t) => {
   await using bucket = await new MemoryStore().start();
   const lost = host(t, bucket, 'lost');

@@ -41,6 +41,8 @@ export class Copies implements Part {
   /** Apps deleted before all copies were loaded. Their rows in copies are not loaded. */
   readonly #forgotten = new Set<string>();
   #forgets = 0;
+  /** Whether copies that another host has removed are known. */
+  #isChecked = false;
   /** Whether all copies that this host has taken over are removed. */
   #isTidy = false;
 
@@ -78,6 +80,7 @@ export class Copies implements Part {
   /** Loads the bucket's copies, unless they are loaded, and copies the changes. @throws {Error} when the bucket fails */
   async round(hosts: KnownHosts | null): Promise<void> {
     await this.#load(hosts);
+    if (hosts !== null && !this.#isChecked) await this.#findRemoved();
     await this.#copy();
     if (!this.#isTidy) await this.#tidy();
   }
@@ -162,6 +165,14 @@ export class Copies implements Part {
       this.#options.onTrouble(`${name} cannot be loaded`, reason(error));
     }
     await sleep(PAUSE_MS);
+  }
+
+  /** Lets copies be written again that another host removed when it took over this one, which seemed lost. */
+  async #findRemoved(): Promise<void> {
+    const stored = new Set((await this.#store.list(this.#options.root)).map(({ name }) => name));
+    for (const { copies, folder } of this.#options.sources)
+      for (const name of copies.names(folder)) if (!stored.has(name)) copies.save(name, '');
+    this.#isChecked = true;
   }
 
   /** Removes copies in folders of lost hosts, and this host's copies of an older version: its own folder has the rows now. */
