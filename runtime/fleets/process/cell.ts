@@ -131,7 +131,8 @@ export class Cell {
 
   /**
    * Ends the process: SIGTERM, then SIGKILL to its process group after a grace time. Events for tail Workers are sent first.
-   * Batches of queues that the end cuts use up no attempt, if the process answers. The caller must already route no requests to the process.
+   * Batches of queues that the end cuts use up no attempt, if the process answers. The caller must already route no requests
+   * to the process.
    */
   async stop(): Promise<CellExit> {
     if (this.#hasTails) await this.#before(TAILS_SOCKET, TAILS_MS);

@@ -13,7 +13,7 @@ export interface InviteRow {
   created_at: string;
   expires_at: string | null;
   used_at: string | null;
-  /** Whether it was requested at sign-in and sent to the account's address: then the second factor stays. */
+  /** Whether it was requested at sign-in and sent to the account's address. Then the second factor stays, except a guest's. */
   is_recovery: 0 | 1;
   /** The admin of the app who created it; null for the machine's admins. */
   made_by: string | null;
