@@ -9,7 +9,10 @@ const NPM_LOG = /A complete log of this run can be found in:|-debug-\d+\.log$/;
 const NPM_USAGE = /^npm (?:error|ERR!) Usage:$/;
 /** Match an error sentence of a package manager. */
 const ERRORS = [
-  /^(?:npm (?:error|ERR!)|\s*ERR_PNPM_\w+) +(.+)$/,
+  // The space after pnpm's code may be a thin one. `\S` keeps the time linear.
+  /^(?:npm (?:error|ERR!)|\s*\[?ERR_PNPM_\w+\]?)\s+(\S.*)$/,
+  // pnpm 12 prints the sentence over several lines, so its code is the error.
+  /^Error: (ERR_PNPM_\w+)$/,
   // Yarn 1 and Bun. Only these messages, because other programs begin lines with `error`, too.
   /^error (?:Error: )?((?:https?:|getaddrinfo |An unexpected error|Couldn't find |Your lockfile ).+)$/,
   /^error: ((?:GET |lockfile |No version matching |.+ failed to resolve).*)$/,

@@ -16,10 +16,15 @@ test('the error sentence of each package manager is found, and that of other pro
     errorOf('npm error code E404', `npm error 404 Not Found - GET ${missing}`),
     `404 Not Found - GET ${missing}`,
   );
-  assert.equal(
-    errorOf(` ERR_PNPM_FETCH_404  GET ${missing}: Not Found - 404`),
-    `GET ${missing}: Not Found - 404`,
-  );
+  // Versions up to 8 print spaces, versions 9 and 10 thin spaces.
+  for (const start of [
+    ' ERR_PNPM_FETCH_404  ',
+    '\u2009ERR_PNPM_FETCH_404\u2009 ',
+    '[ERR_PNPM_FETCH_404] ',
+  ])
+    assert.equal(errorOf(`${start}GET ${missing}: Not Found - 404`), `GET ${missing}: Not Found - 404`);
+  // Version 12 prints the sentence over several lines.
+  assert.equal(errorOf('Error: ERR_PNPM_FETCH_404', '', '  × installing'), 'ERR_PNPM_FETCH_404');
   assert.equal(errorOf('info x', `error Error: ${missing}: ESOCKETTIMEDOUT`), `${missing}: ESOCKETTIMEDOUT`);
   assert.equal(errorOf('error Error: getaddrinfo ENOTFOUND a.example'), 'getaddrinfo ENOTFOUND a.example');
   const unknown = 'Couldn\'t find package "a" on the "npm" registry.';
