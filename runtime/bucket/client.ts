@@ -40,13 +40,18 @@ const UNKNOWN_AUTHORITY = [
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ];
 
+/** Returns what to do if the code of an error is that of a certificate whose authority is unknown; else null. */
+export function unknownAuthority(code: unknown): string | null {
+  return UNKNOWN_AUTHORITY.includes(String(code))
+    ? 'its certificate is from an unknown authority: set NODE_EXTRA_CA_CERTS to the file with the certificate of that authority'
+    : null;
+}
+
 /** Returns why a request to a store failed. */
 export function storeFailure(error: unknown): string {
   const cause = innermostCause(error);
-  const { code = '' } = (cause ?? {}) as { code?: unknown };
-  return UNKNOWN_AUTHORITY.includes(String(code))
-    ? 'its certificate is from an unknown authority: set NODE_EXTRA_CA_CERTS to the file with the certificate of that authority'
-    : reason(cause);
+  const { code } = (cause ?? {}) as { code?: unknown };
+  return unknownAuthority(code) ?? reason(cause);
 }
 
 /** Returns the first `length` characters of a store's text as one line, for messages. */

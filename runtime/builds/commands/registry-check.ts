@@ -1,5 +1,6 @@
 // Checks the package registry during a long install: package managers retry silently for minutes.
 import { setTimeout as sleep } from 'node:timers/promises';
+import { unknownAuthority } from '../../bucket/client.ts';
 import type { RegistryTimes } from '../release/build-input.ts';
 import { type ConfineOptions, confine } from './confine.ts';
 import { run } from './run.ts';
@@ -51,7 +52,7 @@ async function ask(place: ConfineOptions, ended: AbortSignal, deadlineMs: number
     onLine: (line) => {
       const [, address] = /^npm notice PING (\S+)$/.exec(line) ?? [];
       const [, code = ''] = /^npm (?:error|ERR!) code (\S+)$/.exec(line) ?? [];
-      if (UNREACHABLE.test(code)) why ??= code;
+      if (UNREACHABLE.test(code)) why ??= unknownAuthority(code) ?? code;
       if (address === undefined || host !== undefined) return;
       // Shows only the host of a URL: the rest may hold a password.
       host = URL.parse(address)?.host;

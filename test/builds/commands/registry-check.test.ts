@@ -1,13 +1,15 @@
 // An unreachable registry: the deploy's log names it while npm still retries silently.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { createServer as createTlsServer } from 'node:tls';
 import { closeBundler } from '../../../runtime/builds/release/build.ts';
 import { NO_SETTINGS } from '../../../runtime/builds/release/build-input.ts';
 import { buildCommit, makeDirectory } from '../../support/builds/projects.ts';
+import { CERTIFICATE } from '../../support/git/git-host.ts';
 import { eventually } from '../../support/processes.ts';
 
 const directory = makeDirectory();
@@ -16,7 +18,7 @@ const silent = createServer(() => {});
 silent.listen(0, '127.0.0.1');
 await once(silent, 'listening');
 const { port } = silent.address() as { port: number };
-const registry = `http://ada:s3cret@127.0.0.1:${port}/`;
+const registry = `https://ada:s3cret@127.0.0.1:${port}/`;
 // The machine's npm settings override those of a project. The host reads them once, at the first build.
 process.env.npm_config_registry = registry;
 after(() => {
@@ -71,6 +73,18 @@ test('the log names a registry that never answers or refuses connections', async
     await reported(50_000),
     `the package registry 127.0.0.1:${port} cannot be reached (ECONNREFUSED): ${goesOn}`,
   );
+});
+
+test('the log says how to trust a registry whose certificate is from an unknown authority', async () => {
+  const pem = readFileSync(CERTIFICATE);
+  const unknown = createTlsServer({ key: pem, cert: pem });
+  unknown.listen(port, '127.0.0.1');
+  await once(unknown, 'listening');
+  try {
+    assert.match(await reported(50_000), /unknown authority: set NODE_EXTRA_CA_CERTS to the file/);
+  } finally {
+    unknown.close();
+  }
 });
 
 test('an unreachable registry does not fail an install that does not need it', async () => {

@@ -17,11 +17,7 @@ test('the error sentence of each package manager is found, and that of other pro
     `404 Not Found - GET ${missing}`,
   );
   // Versions up to 8 print spaces, versions 9 and 10 thin spaces.
-  for (const start of [
-    ' ERR_PNPM_FETCH_404  ',
-    '\u2009ERR_PNPM_FETCH_404\u2009 ',
-    '[ERR_PNPM_FETCH_404] ',
-  ])
+  for (const start of [' ERR_PNPM_FETCH_404  ', '\u2009ERR_PNPM_FETCH_404\u2009 ', '[ERR_PNPM_FETCH_404] '])
     assert.equal(errorOf(`${start}GET ${missing}: Not Found - 404`), `GET ${missing}: Not Found - 404`);
   // Version 12 prints the sentence over several lines.
   assert.equal(errorOf('Error: ERR_PNPM_FETCH_404', '', '  × installing'), 'ERR_PNPM_FETCH_404');
