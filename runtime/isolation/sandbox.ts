@@ -45,7 +45,7 @@ export interface View {
 export type Sandbox = (view: View, user: User | null) => string[];
 
 interface Entry {
-  how: 'read' | 'write' | 'link' | 'memory';
+  how: 'read' | 'kernel' | 'write' | 'link' | 'memory';
   from: string;
   to: string;
 }
@@ -53,6 +53,8 @@ interface Entry {
 const PROBE_TIMEOUT_MS = 20_000;
 /** System directories with programs and their libraries. Some are symbolic links. */
 const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'];
+/** The numbers of the processors. Memory allocators need them: without them, workerd of 2024 aborts. */
+const PROCESSORS = ['possible', 'online'].map((name) => `/sys/devices/system/cpu/${name}`);
 /** System configuration that programs read. The rest may hold secrets of the machine's owner. */
 const CONFIGURATION = [
   'alternatives',
@@ -84,7 +86,13 @@ my $request = pack('a16 s x22', 'lo', 0x41);
 ioctl($socket, 0x8914, $request) or die "loopback cannot be set up: $!\n";`;
 const DEVICES = ['null', 'zero', 'full', 'random', 'urandom', 'tty'].map((name) => `/dev/${name}`);
 const DEVICE_LINKS = { fd: 'fd', stdin: 'fd/0', stdout: 'fd/1', stderr: 'fd/2' };
-const MOUNT_OPTIONS = { read: 'bind,ro', write: 'bind,nosuid,nodev', device: 'bind' };
+const MOUNT_OPTIONS = {
+  read: 'bind,ro',
+  // In a container these options of `/sys` may be locked. Then a mount without them fails.
+  kernel: 'bind,ro,nosuid,nodev,noexec',
+  write: 'bind,nosuid,nodev',
+  device: 'bind',
+};
 
 /**
  * Finds the build sandbox of this machine: root uses the system's own tools, other users bubblewrap.
@@ -120,7 +128,7 @@ export function schedulesBySession(): boolean {
  * cannot write to `/proc`.
  */
 function bubblewrap(view: View): string[] {
-  const flags = { read: '--ro-bind', write: '--bind', link: '--symlink' };
+  const flags = { read: '--ro-bind', kernel: '--ro-bind', write: '--bind', link: '--symlink' };
   const filter = join(view.root, 'filter');
   writeFileSync(filter, buildFilter(schedulesBySession()));
   return [
@@ -246,6 +254,7 @@ function entries(view: View): Entry[] {
     if (lstatSync(path).isSymbolicLink()) add('link', readlinkSync(path), path);
     else add('read', path);
   }
+  for (const path of PROCESSORS.filter(existsSync)) add('kernel', path);
   if (view.apartMb === undefined) {
     add('write', view.temporary, '/tmp');
     add('write', view.temporary, '/var/tmp');

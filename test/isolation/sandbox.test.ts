@@ -3,7 +3,7 @@
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFileSync, spawnSync } from 'node:child_process';
-import { chmodSync, chownSync, closeSync, mkdirSync, openSync, writeFileSync } from 'node:fs';
+import { chmodSync, chownSync, closeSync, mkdirSync, openSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -83,14 +83,19 @@ interface Build {
   /** The user of the command; `null`: the user of the host. */
   user: User | null;
   read?: string[];
+  apartMb?: number;
   command: string[];
 }
 
 /** Runs a command in the sandbox of a host in this container. @returns its output */
-function runInSandbox(t: TestContext, container: Container, { user, read = [], command }: Build): string {
+function runInSandbox(
+  t: TestContext,
+  container: Container,
+  { user, read = [], command, ...apart }: Build,
+): string {
   const scratch = temporaryDirectory(t);
   const probe = makeView(join(scratch, 'probe'));
-  const view = { ...makeView(join(scratch, 'own')), read, cwd: '/tmp' };
+  const view = { ...makeView(join(scratch, 'own')), read, cwd: '/tmp', ...apart };
   if (container.host) execFileSync('chown', ['-R', `${container.host.uid}:${container.host.gid}`, scratch]);
   if (user) for (const path of [view.temporary, view.shared]) chownSync(path, user.uid, user.gid);
   return runInContainer(t, container, FIND_AND_RUN, { probe, view, user, command });
@@ -107,6 +112,17 @@ test('a file mounted in a directory of a build shows the mounted content', NEEDS
   const command = ['sh', '-c', 'cat "$0"; echo > "$0" || echo " is read-only"', path];
   const printed = runInSandbox(t, { flags }, { user: NOBODY, read: [mounted], command });
   assert.equal(printed, 'the certificate is read-only\n');
+});
+
+// The allocator of older versions of workerd aborts without these files.
+test('a build reads the numbers of the processors, and nothing else of /sys', NEEDS_CONTAINER, (t) => {
+  const numbers = ['possible', 'online'].map((name) => `/sys/devices/system/cpu/${name}`);
+  const command = ['sh', '-c', 'find /sys -type f | sort -r; cat "$@"', 'sh', ...numbers];
+  const wanted = [...numbers, ...numbers.map((path) => readFileSync(path, 'utf8').trim()), ''].join('\n');
+  for (const apart of [{}, { apartMb: 16 }]) {
+    assert.equal(runInSandbox(t, {}, { user: NOBODY, ...apart, command }), wanted);
+    assert.equal(runInSandbox(t, { host: NOBODY }, { user: null, ...apart, command }), wanted);
+  }
 });
 
 test(
