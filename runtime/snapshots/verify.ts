@@ -43,9 +43,12 @@ export const NEVER_VERIFIED: Verified = {
  */
 export async function verify({ store: place, ...owner }: VerifyJob): Promise<Verified> {
   const store = openStore(place);
+  const ids = await listSnapshots(store);
+  // Writes nothing to a new store: the first snapshot claims it.
+  if (ids.length === 0 && owner.claimed === null) return { ...NEVER_VERIFIED, at: new Date().toISOString() };
   await requireOwn(store, owner);
   const needed = new Set<string>();
-  for (const id of await listSnapshots(store)) {
+  for (const id of ids) {
     for (const part of (await partsOf(store, id)) ?? []) for (const pack of packsOf(part)) needed.add(pack);
   }
   let bytes = 0;

@@ -8,7 +8,7 @@ import { layout } from '../../runtime/disk/data-directory.ts';
 import { restoreWhole } from '../../runtime/snapshots/restore/whole.ts';
 import { readManifest } from '../../runtime/snapshots/store/manifest.ts';
 import { packName } from '../../runtime/snapshots/store/packs.ts';
-import { packsOf } from '../../runtime/snapshots/verify.ts';
+import { NEVER_VERIFIED, packsOf } from '../../runtime/snapshots/verify.ts';
 import { openHostStore } from '../../sqlite/host/index.ts';
 import { eventually } from '../support/processes.ts';
 import { fileOf, startSnapshots } from '../support/snapshots/host.ts';
@@ -94,6 +94,14 @@ test('a snapshot whose own object is damaged is detected, and no later one build
   assert.deepEqual(found.damaged, [{ key: first, parts: [{ app: null, name: 'everything' }] }]);
   const { head } = await snapshots.take('a test');
   assert.ok((await restored(head.id, SHOP)).equals(shop));
+});
+
+test('a verification before the first snapshot leaves the store empty', async (t) => {
+  const { root, snapshots } = startSnapshots(t);
+  const { at, ...found } = await snapshots.verify();
+  assert.deepEqual({ at: null, ...found }, NEVER_VERIFIED);
+  assert.notEqual(at, null);
+  assert.equal(existsSync(join(root, 'snapshots')), false);
 });
 
 test('a failed verification is not reported as a failed snapshot', async (t) => {

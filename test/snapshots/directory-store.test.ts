@@ -4,8 +4,9 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { MissingObject } from '../../runtime/bucket/store.ts';
+import { MissingObject, UNFINISHED } from '../../runtime/bucket/store.ts';
 import { DirectoryStore } from '../../runtime/snapshots/store/directory-store.ts';
+import { eventually } from '../support/processes.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('entries that are not files are neither listed nor waited for', async (t) => {
@@ -28,4 +29,36 @@ test('entries that are not files are neither listed nor waited for', async (t) =
   assert.equal(String(await store.read('snapshots/two', { offset: 1, length: 3 })), 'irs');
   for (const name of ['fifo', 'to-fifo', 'folder', 'dangling'])
     await assert.rejects(store.read(`snapshots/${name}`, { offset: 0, length: 3 }), MissingObject, name);
+});
+
+test('two writers of one name at once both succeed', async (t) => {
+  const directory = temporaryDirectory(t);
+  const stores = [new DirectoryStore(directory), new DirectoryStore(directory)];
+  for (let round = 0; round < 50; round++) {
+    await Promise.all(stores.map((store, n) => store.write('cellar.json', Buffer.from(`writer ${n}`))));
+    assert.match(String(await stores[0]!.read('cellar.json')), /^writer [01]$/);
+  }
+  assert.deepEqual(await stores[0]!.list(UNFINISHED), []);
+});
+
+test('a write succeeds even if another process removes unfinished files meanwhile', async (t) => {
+  const store = new DirectoryStore(temporaryDirectory(t));
+  // So large that it is not yet written when it is removed.
+  const bytes = Buffer.alloc(64 * 2 ** 20, 'x');
+  const write = store.write('packs/one', bytes);
+  const removed = eventually(async () => {
+    const files = await store.list(UNFINISHED);
+    for (const { name } of files) await store.remove(name);
+    return files.length > 0;
+  }, 'the unfinished file is removed');
+  await Promise.all([write, removed]);
+  assert.ok((await store.read('packs/one')).equals(bytes));
+});
+
+test('a failed write leaves no unfinished file', async (t) => {
+  const directory = temporaryDirectory(t);
+  const store = new DirectoryStore(directory);
+  mkdirSync(join(directory, 'packs', 'one', 'inside'), { recursive: true });
+  await assert.rejects(store.write('packs/one', Buffer.from('x')), { code: 'EISDIR' });
+  assert.deepEqual(await store.list(UNFINISHED), []);
 });

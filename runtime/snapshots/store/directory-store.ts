@@ -1,4 +1,5 @@
 // Stores snapshots in a directory of this machine.
+import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
 import { mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
@@ -8,6 +9,8 @@ import { readFreeMegabytes } from '../../disk/disk.ts';
 
 /** Does not block on a FIFO, because the operator may put other files into the directory. */
 const READ = constants.O_RDONLY | constants.O_NONBLOCK;
+/** Maximum attempts to write an object whose unfinished file is removed by another process. */
+const ATTEMPTS = 3;
 
 export class DirectoryStore implements Store {
   readonly #directory: string;
@@ -43,17 +46,35 @@ export class DirectoryStore implements Store {
   }
 
   async write(name: string, bytes: Buffer): Promise<void> {
-    const [path, beside] = [join(this.#directory, name), join(this.#directory, UNFINISHED, basename(name))];
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#write(name, bytes);
+      } catch (error) {
+        // A snapshot removes all unfinished files, also those of a verification in progress.
+        if (attempt === ATTEMPTS || (error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      }
+    }
+  }
+
+  async #write(name: string, bytes: Buffer): Promise<void> {
+    const path = join(this.#directory, name);
+    // Two processes may write the same name at once.
+    const beside = join(this.#directory, UNFINISHED, `${basename(name)}-${randomUUID()}`);
     for (const each of [path, beside]) await mkdir(dirname(each), { recursive: true, mode: 0o700 });
     if (this.#floorMb !== null) await this.#requireFree(bytes.length / 2 ** 20 + this.#floorMb);
-    const file = await open(beside, 'w', 0o600);
     try {
-      await file.writeFile(bytes);
-      await file.sync();
-    } finally {
-      await file.close();
+      const file = await open(beside, 'wx', 0o600);
+      try {
+        await file.writeFile(bytes);
+        await file.sync();
+      } finally {
+        await file.close();
+      }
+      await rename(beside, path);
+    } catch (error) {
+      await rm(beside, { force: true }).catch(() => {});
+      throw error;
     }
-    await rename(beside, path);
     await syncFile(dirname(path));
   }
 
