@@ -111,7 +111,7 @@ test('files of other programs beside the snapshots stay, and do not count as sna
   for (const name of others) await store.write(name, Buffer.from('of another program'));
   await store.write(packName('0'.repeat(64)), Buffer.from('needed by nobody'));
   const keep = { count: 1, hourly: 0, days: 0, youngMs: -1_000 };
-  const removed = await removeOld(store, keep, { sweep: false, hourlyBytes: 1_000, warn: assert.fail });
+  const removed = await removeOld(store, keep, { hourlyBytes: 1_000, warn: assert.fail });
   assert.deepEqual(removed, ids.slice(0, 2));
   assert.deepEqual(await listSnapshots(store), ids.slice(2));
   const left = (await store.list(manifestName(''))).map(({ name }) => name);
