@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import type { Assets } from '../release.ts';
 import { assetRules } from './assets.ts';
+import { isThere } from './path-containment.ts';
 import { readHead } from './regular-file.ts';
 
 /** Maximum bytes of a single-page app's page. */
@@ -19,7 +20,8 @@ export function siteAssets(
   out: string,
   directory: string,
 ): { assets: Assets; what: string } {
-  const isSinglePage = pages === 1 && hasScript(root, join(from, 'index.html'));
+  const page = join(from, 'index.html');
+  const isSinglePage = pages === 1 && isThere(root, page) && hasScript(root, page);
   const assets: Assets = {
     directory,
     binding: null,
