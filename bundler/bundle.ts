@@ -1,7 +1,6 @@
 // Makes a `Bundle` from a built worktree: modules, assets and migrations in a directory, the rest as data.
 import { mkdirSync, realpathSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import type { BuildSettings } from '../handlers/contract/host/host-calls.ts';
 import { classMigrations, durableObjects, objectsElsewhere } from './bindings/classes.ts';
 import { classContainers } from './bindings/containers.ts';
 import { dispatchBindings } from './bindings/dispatch.ts';
@@ -20,20 +19,22 @@ import { newestCompatibilityDate, supportedDate } from './configuration/compatib
 import { emptyConfiguration } from './configuration/preflight.ts';
 import { pagesOfSite, readConfig, withPages } from './configuration/read-config.ts';
 import type { ReadConfig, WranglerConfig } from './configuration/wrangler-config.ts';
+import { deployScript } from './deploy-script/deploy-script.ts';
 import { BuildFailure } from './failure.ts';
 import { copyNextCache, tagsMigration } from './frameworks/next-cache.ts';
 import { entryPath } from './modules/entry.ts';
 import { bundleWorker, type WorkerSource } from './modules/worker.ts';
 import { assetRules, copyAssets, pagesOnlyCode } from './project/assets.ts';
 import { COMPILED_FUNCTIONS, hasPagesWorker, withPagesHeaders } from './project/cloudflare-pages.ts';
-import type { PageFolders } from './project/pages.ts';
 import { insidePath, isThere, show } from './project/path-containment.ts';
 import { type Place, placeOf } from './project/place.ts';
+import type { BuiltProject } from './project/plan.ts';
 import {
   findProject,
   isPartOfServer,
   misnamedConfiguration,
   nothingDeployable,
+  packageJsonOf,
   SERVER_ADVICE,
 } from './project/project.ts';
 import { counted, siteAssets } from './project/site.ts';
@@ -66,19 +67,11 @@ const nothing: Bundle = {
   namespaces: [],
 };
 
-export interface BundleOptions {
-  worktree: string;
-  settings: BuildSettings;
+export interface BundleOptions extends BuiltProject {
   /** An empty or missing directory. */
   out: string;
-  /** The Wrangler environment to deploy. `null`: `readConfig` chooses. */
-  environment: string | null;
-  /** See `Plan.deployLine`. */
-  deployLine: string | null;
   /** Maximum MiB of the project's assets. */
   assetsMb: number;
-  /** The folders with an `index.html` before the build; `null` when the build could not write a site. */
-  before: PageFolders | null;
 }
 
 /**
@@ -126,9 +119,19 @@ function bundleSite(place: Place, directory: string, out: string, assetsMb: numb
     );
   const { files, pages } = copyAssets(place, directory, join(out, ASSETS), assetsMb);
   const { assets, what } = siteAssets({ root, from: directory, pages }, out, ASSETS);
+  const isPages = (deployScript(packageJsonOf(place)?.scripts ?? {})?.call.pages ?? null) !== null;
+  const warnings =
+    isPages && pages === 0
+      ? [
+          `${show(root, directory)} has no page, and the app has no Worker: after the build there is no handler in functions/, and no _worker.js`,
+        ]
+      : [];
   return {
-    bundle: { ...nothing, assets },
-    notes: [`${what}: ${counted(files)} in ${show(root, directory)}`],
+    bundle: { ...nothing, assets, ...(warnings.length > 0 && { warnings }) },
+    notes: [
+      `${what}: ${counted(files)} in ${show(root, directory)}`,
+      ...warnings.map((text) => `warning: ${text}`),
+    ],
     isComplete: true,
   };
 }

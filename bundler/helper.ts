@@ -3,7 +3,7 @@
 import { flushCompileCache } from 'node:module';
 import { bundleProject } from './bundle.ts';
 import { BuildFailure } from './failure.ts';
-import { planBuild } from './project/plan.ts';
+import { findFunctions, planBuild } from './project/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts';
 
 /** Maximum characters of a message to the project's author. One source line may be very long. */
@@ -13,7 +13,8 @@ const MESSAGE_LENGTH = 16_000;
 const KEEP_AFTER_MS = 500;
 
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {
-  return request.method === 'plan' ? planBuild(request.options) : bundleProject(request.options);
+  if (request.method === 'plan') return planBuild(request.options);
+  return request.method === 'functions' ? findFunctions(request.options) : bundleProject(request.options);
 }
 
 async function reply(request: BundlerRequest): Promise<BundlerReply> {

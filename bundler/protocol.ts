@@ -1,13 +1,15 @@
 // The messages between the host and the bundler's process.
 import type { Bundled, BundleOptions } from './bundle.ts';
-import type { Plan, PlanOptions } from './project/plan.ts';
+import type { BuiltProject, Plan, PlanOptions } from './project/plan.ts';
 
 export type BundlerRequest =
   | { id: number; method: 'plan'; options: PlanOptions }
+  | { id: number; method: 'functions'; options: BuiltProject }
   | { id: number; method: 'bundle'; options: BundleOptions };
 
 export interface BundlerResults {
   plan: Plan;
+  functions: boolean;
   bundle: Bundled;
 }
 

@@ -8,7 +8,7 @@ import { RULES_BYTES } from '../limits.ts';
 import { foldersOf } from './folders.ts';
 import { insidePath, isInside, isThere, show } from './path-containment.ts';
 import type { Place } from './place.ts';
-import { readHead, readJsonText } from './regular-file.ts';
+import { readHead, readJsonText, readTail } from './regular-file.ts';
 
 /** Where Wrangler's compiler puts the Worker of functions/, relative to the project's folder. */
 export const COMPILED_FUNCTIONS = '.wrangler/cellar-functions';
@@ -39,7 +39,7 @@ const HANDLER =
   /\bexport\s+(?:(?:async\s+)?function\*?|const|let|var)\s+onRequest|\bexport\s*\{[^{}]*\bonRequest/;
 /** Maximum files of functions/ to read. */
 const MAX_FILES = 500;
-/** Bytes to read from the start of each file in functions/. */
+/** Bytes to read from the start and from the end of each file in functions/. Bundlers write the exports at the end. */
 const FUNCTION_BYTES = 256 * 1024;
 
 /**
@@ -57,7 +57,7 @@ export function hasFunctions({ root, folder }: Place): boolean {
       if (
         isInside(root, file) &&
         statSync(file, { throwIfNoEntry: false })?.isFile() &&
-        HANDLER.test(readHead(root, file, FUNCTION_BYTES).toString('utf8'))
+        [readHead, readTail].some((read) => HANDLER.test(read(root, file, FUNCTION_BYTES).toString('utf8')))
       )
         return true;
     }

@@ -66,8 +66,6 @@ export interface Plan {
   hasConfig: boolean;
   /** Whether the project is a Cloudflare Pages project. */
   isPages: boolean;
-  /** Whether functions/ is to be compiled to its Worker. */
-  hasFunctions: boolean;
   /**
    * The configuration's references to other apps; `null` without a configuration, or when a build writes the one to deploy.
    */
@@ -83,6 +81,18 @@ export interface PlanOptions {
   environment: string | null;
   /** Paths of all package.json files in the worktree. */
   manifests: string[];
+}
+
+/** A worktree after its build, and what its plan says of it. */
+export interface BuiltProject {
+  worktree: string;
+  settings: BuildSettings;
+  /** The Wrangler environment to deploy. `null`: `readConfig` chooses. */
+  environment: string | null;
+  /** See `Plan.deployLine`. */
+  deployLine: string | null;
+  /** The folders with an `index.html` before the build; `null` when the build could not write a site. */
+  before: PageFolders | null;
 }
 
 /**
@@ -172,10 +182,23 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
     installAnew: whyInstallAnew(place.root, manifests),
     hasConfig: project?.kind === 'wrangler',
     isPages,
-    hasFunctions: functions,
     outside,
     pages: project?.kind !== 'wrangler' && build.length > 0 ? siteFolders(place) : null,
   };
+}
+
+/**
+ * Returns whether functions/ of a built worktree is to be compiled to its Worker. The build may have written or removed it.
+ * @throws {BuildFailure} as `bundleProject` does for what it deploys
+ */
+export async function findFunctions(options: BuiltProject): Promise<boolean> {
+  const { worktree, settings, environment, deployLine, before } = options;
+  const place = { ...placeOf(realpathSync(worktree), settings.root_directory), deployLine };
+  if (!hasFunctions(place)) return false;
+  const project = findProject(place, before, settings.output_directory);
+  if (project?.kind !== 'wrangler') return project?.kind === 'site';
+  const { config } = await readConfig(place, project, environment, true);
+  return config.pages_build_output_dir !== undefined;
 }
 
 /**

@@ -29,6 +29,19 @@ export function readJsonText(root: string, path: string, limitBytes: number): st
  * @throws {BuildFailure} as `readProjectFile` does
  */
 export function readHead(root: string, path: string, bytes: number): Buffer {
+  return readPart(root, path, bytes, () => 0);
+}
+
+/**
+ * Returns the last `bytes` of a file, or all of a shorter one.
+ * @throws {BuildFailure} as `readProjectFile` does
+ */
+export function readTail(root: string, path: string, bytes: number): Buffer {
+  return readPart(root, path, bytes, (size) => Math.max(0, size - bytes));
+}
+
+/** Returns at most `bytes` of a file. @param startOf returns the first byte's position in a file of that size */
+function readPart(root: string, path: string, bytes: number, startOf: (size: number) => number): Buffer {
   const real = realInside(root, path);
   if (real === null)
     throw new BuildFailure(`${show(root, path)} is missing, or a link that leaves the project`);
@@ -42,9 +55,10 @@ export function readHead(root: string, path: string, bytes: number): Buffer {
     const stats = fstatSync(file);
     if (!stats.isFile()) throw new BuildFailure(`${show(root, path)} is not a file`);
     const buffer = Buffer.alloc(Math.min(bytes, stats.size));
+    const start = startOf(stats.size);
     let length = 0;
     while (length < buffer.length) {
-      const read = readSync(file, buffer, length, buffer.length - length, null);
+      const read = readSync(file, buffer, length, buffer.length - length, start + length);
       if (read === 0) break;
       length += read;
     }

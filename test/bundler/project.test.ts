@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { relative } from 'node:path';
 import { after, test } from 'node:test';
 import { hasFunctions } from '../../bundler/project/cloudflare-pages.ts';
-import { planBuild } from '../../bundler/project/plan.ts';
+import { findFunctions, planBuild } from '../../bundler/project/plan.ts';
 import {
   findProject,
   nothingDeployable,
@@ -455,7 +455,9 @@ test('a Pages project of functions is planned with the crons and queues that Pag
   };
   const worktree = worktrees.write(files);
   const plan = await planBuild({ worktree, settings: NO_SETTINGS, environment: null, manifests: [] });
-  assert.deepEqual([plan.isPages, plan.hasFunctions, plan.build], [true, true, []]);
+  assert.deepEqual([plan.isPages, plan.build], [true, []]);
+  const built = { worktree, settings: NO_SETTINGS, environment: null, deployLine: null, before: null };
+  assert.equal(await findFunctions(built), true);
 
   const compiled = { '.wrangler/cellar-functions/index.js': 'export default { fetch() {} }' };
   const { bundle } = await worktrees.bundle({ ...files, ...compiled });
@@ -612,6 +614,15 @@ test('a workspace whose root has nothing to deploy names the folders of its fram
     message,
     /projects of frameworks lie in apps\/\w+, apps\/\w+: say which .*--root-directory apps\//,
   );
+});
+
+test('a handler is found at the start and at the end of a long function', () => {
+  const [code, lines] = ['export{a as onRequest};', '// code\n'.repeat(100_000)];
+  const finds = (text: string) => {
+    const root = worktrees.write({ 'functions/a.js': text });
+    return hasFunctions({ root, folder: root });
+  };
+  assert.deepEqual([code + lines, lines + code, lines].map(finds), [true, true, false]);
 });
 
 test('long pages and functions of repeated openings are read in little time', () => {

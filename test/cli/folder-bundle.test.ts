@@ -42,3 +42,16 @@ test("the root's deploy script chooses the environment of the folder that it ent
   });
   assert.deepEqual(bundled.vars, { STAGE: 'production' });
 });
+
+test('functions/ that the build of a Pages project writes are compiled in the same build', async () => {
+  const scripts = {
+    build: 'mkdir -p functions && cp hello.js functions/hello.js',
+    deploy: 'npm run build && wrangler pages deploy ./public',
+  };
+  const { bundle: bundled } = await bundle({
+    'package.json': JSON.stringify({ scripts }),
+    'public/a.txt': 'a file',
+    'hello.js': `export const onRequest = () => new Response('written');`,
+  });
+  assert.equal(bundled.worker?.main, 'functions/');
+});

@@ -22,13 +22,12 @@ export function functionsCommand({ hasConfig }: Pick<Plan, 'hasConfig'>): {
   };
 }
 
-/** Compiles functions/ of the project, if it has any. */
+/** Compiles functions/ of the project. */
 export async function compileFunctions(
   input: BuildInput,
   directories: BuildDirectories,
   plan: Plan,
 ): Promise<void> {
-  if (!plan.hasFunctions) return;
   const command = { ...functionsCommand(plan), folder: plan.folder, read: WRANGLER_FILES };
   await runInProject(input, directories, plan, command);
 }

@@ -3,7 +3,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Bundled } from '../../../bundler/bundle.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
-import type { Plan } from '../../../bundler/project/plan.ts';
+import type { BuiltProject, Plan } from '../../../bundler/project/plan.ts';
 import type { Release } from '../../../bundler/release.ts';
 import { removeTree } from '../../disk/remove.ts';
 import { log as logOfHost, reason } from '../../log.ts';
@@ -83,7 +83,8 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
     if (early !== null) log.skip('install', 'nothing that is deployed uses a package');
     await buildStep(input, directories, plan);
     const { bundle } = await log.step('bundle', 'esbuild', async () => {
-      await compileFunctions(input, directories, plan);
+      if (early === null && (await bundler.functions(builtProject(input, directories, plan), stepTimeoutMs)))
+        await compileFunctions(input, directories, plan);
       const result = early ?? (await bundleStep(input, directories, plan, bundled));
       for (const note of result.notes) log.line(note);
       return result;
@@ -154,33 +155,31 @@ async function trimStep({ cacheDirectory, limits, log }: BuildInput): Promise<vo
   log.line(`the caches have more than ${limits.cacheMb} MiB: dropped ${names.join(', ')}`);
 }
 
+function builtProject(input: BuildInput, { project }: BuildDirectories, plan: Plan): BuiltProject {
+  return {
+    worktree: project,
+    settings: { ...input.settings, root_directory: plan.folder || null },
+    environment: wranglerEnvironment(input),
+    deployLine: plan.deployLine,
+    before: plan.pages,
+  };
+}
+
 /**
  * Bundles a project. Meanwhile empty files in `scratch` hide those of folders above, such as Cellar's own folder, which would
  * change the result. The project's commands must not see them: Yarn would take `scratch` as the root of the project.
  */
 async function bundleStep(
   input: BuildInput,
-  { project }: BuildDirectories,
+  directories: BuildDirectories,
   plan: Plan,
   out: string,
 ): Promise<Bundled> {
   const { worktreeMb: assetsMb, stepTimeoutMs } = input.limits;
-  const environment = wranglerEnvironment(input);
   const hiding = FOUND_ABOVE.map((name) => join(input.scratch, name));
   for (const path of hiding) writeFileSync(path, '{}');
   try {
-    return await bundler.bundle(
-      {
-        worktree: project,
-        settings: { ...input.settings, root_directory: plan.folder || null },
-        out,
-        environment,
-        deployLine: plan.deployLine,
-        assetsMb,
-        before: plan.pages,
-      },
-      stepTimeoutMs,
-    );
+    return await bundler.bundle({ ...builtProject(input, directories, plan), out, assetsMb }, stepTimeoutMs);
   } finally {
     for (const path of hiding) rmSync(path, { force: true });
   }

@@ -2,7 +2,7 @@
 // An idle one is kept for the next deploy.
 import type { Bundled, BundleOptions } from '../../../bundler/bundle.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
-import type { Plan, PlanOptions } from '../../../bundler/project/plan.ts';
+import type { BuiltProject, Plan, PlanOptions } from '../../../bundler/project/plan.ts';
 import type { BundlerReply, BundlerRequest, BundlerResults } from '../../../bundler/protocol.ts';
 import { removeTree } from '../../disk/remove.ts';
 import { dieWithParent } from '../../isolation/users.ts';
@@ -53,6 +53,14 @@ export class Bundler {
    */
   plan(options: PlanOptions, timeoutMs: number): Promise<Plan> {
     return this.#request({ method: 'plan', options }, timeoutMs) as Promise<Plan>;
+  }
+
+  /**
+   * Returns whether functions/ of a built worktree must be compiled before `bundle`; see `findFunctions`.
+   * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
+   */
+  functions(options: BuiltProject, timeoutMs: number): Promise<boolean> {
+    return this.#request({ method: 'functions', options }, timeoutMs) as Promise<boolean>;
   }
 
   /**

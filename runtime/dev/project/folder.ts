@@ -6,7 +6,7 @@ import { BuildFailure } from '../../../bundler/failure.ts';
 import type { BuildCommand } from '../../../bundler/project/build-command.ts';
 import { COMPILED_FUNCTIONS } from '../../../bundler/project/cloudflare-pages.ts';
 import { insidePath } from '../../../bundler/project/path-containment.ts';
-import type { Plan } from '../../../bundler/project/plan.ts';
+import type { BuiltProject, Plan } from '../../../bundler/project/plan.ts';
 import type { BuildSettings } from '../../../handlers/contract/host/host-calls.ts';
 import { packageManager } from '../../builds/commands/package-manager.ts';
 import { functionsCommand } from '../../builds/commands/pages-functions.ts';
@@ -65,7 +65,14 @@ export class Folder {
     if (this.#plan === null || changed === null || changed.some(plans)) this.#plan = await this.#planned();
     const plan = this.#plan;
     for (const command of plan.build) await this.#build(plan, command, signal);
-    if (plan.hasFunctions) await this.#compileFunctions(plan, signal);
+    if (await this.#bundler.functions(this.#built(plan), STEP_TIMEOUT_MS))
+      await this.#compileFunctions(plan, signal);
+    // Removes the output of deleted Pages Functions: the bundler would take it for the project's Worker.
+    else
+      rmSync(join(realpathSync(this.#options.folder), plan.folder, COMPILED_FUNCTIONS), {
+        recursive: true,
+        force: true,
+      });
     signal.throwIfAborted();
   }
 
@@ -74,24 +81,23 @@ export class Folder {
    * @throws {BuildFailure} for an error in the project
    */
   bundle(out: string): Promise<Bundled> {
-    const { folder, environment, settings } = this.#options;
-    const plan = this.#plan!;
-    return this.#bundler.bundle(
-      {
-        worktree: folder,
-        settings: { ...settings, root_directory: plan.folder || null },
-        out,
-        environment,
-        deployLine: plan.deployLine,
-        assetsMb: ASSETS_MB,
-        before: plan.pages,
-      },
-      STEP_TIMEOUT_MS,
-    );
+    const options = { ...this.#built(this.#plan!), out, assetsMb: ASSETS_MB };
+    return this.#bundler.bundle(options, STEP_TIMEOUT_MS);
   }
 
   close(): void {
     this.#bundler.close();
+  }
+
+  #built(plan: Plan): BuiltProject {
+    const { folder, environment, settings } = this.#options;
+    return {
+      worktree: folder,
+      settings: { ...settings, root_directory: plan.folder || null },
+      environment,
+      deployLine: plan.deployLine,
+      before: plan.pages,
+    };
   }
 
   async #planned(): Promise<Plan> {
@@ -110,9 +116,6 @@ export class Folder {
     const installed = [plan.folder, plan.installFolder].map((each) => join(folder, each, 'node_modules'));
     if (plan.hasDependencies && !installed.some((path) => existsSync(path)))
       onLine('package.json has dependencies, but none is installed: run npm install');
-    // Removes the output of deleted Pages Functions: the bundler would take it for the project's Worker.
-    if (!plan.hasFunctions)
-      rmSync(join(realpathSync(folder), plan.folder, COMPILED_FUNCTIONS), { recursive: true, force: true });
     return plan;
   }
 

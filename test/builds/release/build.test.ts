@@ -720,3 +720,42 @@ test('a Pages project that is served from its root gets its address and does not
     assert.ok(files(join(input.releaseDirectory, 'assets')).includes('index.html'));
   }
 });
+
+test('functions/ that the build writes become the Worker of a Pages project, and of no other project', async () => {
+  const code = 'const a = () => new Response("ok");\nexport{a as onRequest};\n';
+  const files = {
+    'b.js': `const { mkdirSync, writeFileSync } = require('node:fs');
+for (const name of ['functions', 'public/build']) mkdirSync(name, { recursive: true });
+writeFileSync('functions/[[path]].js', ${JSON.stringify(code)});
+writeFileSync('public/build/x.js', '');`,
+    'public/robots.txt': '',
+  };
+  const scripts = { build: 'node b.js', deploy: 'npm run build && wrangler pages deploy ./public' };
+  const { result } = await build({ ...files, 'package.json': JSON.stringify({ scripts }) });
+  assert.equal((await result).release.worker?.main, 'functions/');
+
+  const other = await build({
+    ...files,
+    'package.json': '{"scripts": {"build": "node b.js"}}',
+    'wrangler.jsonc': '{"main": "index.js", "compatibility_date": "2026-10-01"}',
+    'index.js': WORKER,
+  });
+  assert.equal((await other.result).release.worker?.main, 'index.js');
+  assert.ok(!other.lines.join('\n').includes('functions build'), other.lines.join('\n'));
+});
+
+test('a Pages project without a page and without a Worker gets a warning', async () => {
+  const files = {
+    'package.json': '{"scripts": {"deploy": "wrangler pages deploy public"}}',
+    'public/x.js': '',
+  };
+  const warning = 'public has no page, and the app has no Worker: ';
+  const { lines, result } = await build(files);
+  assert.ok((await result).release.warnings?.[0]?.startsWith(warning));
+  assert.ok(
+    lines.some((line) => line.startsWith(`warning: ${warning}`)),
+    lines.join('\n'),
+  );
+  const page = await build({ ...files, 'public/a/index.html': '' });
+  assert.equal((await page.result).release.warnings, undefined);
+});

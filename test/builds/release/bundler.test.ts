@@ -130,7 +130,6 @@ test('a plan lists the commands to run before anything has run', async () => {
     installAnew: null,
     hasConfig: false,
     isPages: false,
-    hasFunctions: false,
     outside: null,
   });
   assert.deepEqual(Object.keys(pages!), ['public']);
