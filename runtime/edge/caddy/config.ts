@@ -23,6 +23,16 @@ export interface CaddySettings {
 export const ADMIN_HOST = 'cellar';
 /** Grace period for requests in flight when Caddy stops. */
 const GRACE = '10s';
+/** Types that Caddy 2.6 compresses by default. */
+const TEXT_TYPES = [
+  'text/*',
+  'application/json*',
+  'application/javascript*',
+  'application/xhtml+xml*',
+  'application/atom+xml*',
+  'application/rss+xml*',
+  'image/svg+xml*',
+];
 
 export function adminSocket(directory: string): string {
   return join(directory, 'admin.sock');
@@ -87,12 +97,23 @@ function servers({ directory, host, port, httpPort, trustedProxies }: CaddySetti
           [CLIENT_TLS]: ['{http.request.tls.version} {http.request.tls.cipher_suite}'],
         },
       },
+      // Caddy 2.6 would compress these. It leaves a response alone that has an encoding.
+      response: {
+        require: { headers: { 'Cache-Control': ['*no-transform*'], 'Content-Encoding': null } },
+        set: { 'Content-Encoding': ['identity'] },
+      },
     },
     trusted_proxies: trustedProxies.length === 0 ? undefined : trustedProxies,
     // Otherwise Caddy would ask every app for gzip, even for clients that do not accept it.
     transport: { protocol: 'http', compression: false },
   };
-  const encode = { handler: 'encode', encodings: { zstd: {}, gzip: {} }, prefer: ['zstd', 'gzip'] };
+  const encode = {
+    handler: 'encode',
+    encodings: { zstd: {}, gzip: {} },
+    prefer: ['zstd', 'gzip'],
+    // Only whole responses of a known length: Caddy 2.6 does not flush its encoder, so a stream would arrive at its end.
+    match: { status_code: [200], headers: { 'Content-Type': TEXT_TYPES, 'Content-Length': ['*'] } },
+  };
   const edge = {
     ...byHand,
     listen: [`${host}:${port}`],
