@@ -20,7 +20,9 @@ const COUNTER = {
   async fetch(request, env) {
     let bytes = 0;
     for await (const chunk of request.body ?? []) bytes += chunk.length;
-    return Response.json({ count: await env.COUNTER.getByName('one').add(), bytes });
+    const ofCloudflare = ['cf-ipcountry', 'cf-access-jwt-assertion', 'cf-visitor', 'cdn-loop'];
+    const headers = { 'x-seen': ofCloudflare.map((name) => request.headers.get(name) ?? '').join('') };
+    return Response.json({ count: await env.COUNTER.getByName('one').add(), bytes }, { headers });
   },
 };`,
 };
@@ -63,8 +65,9 @@ for (const { name, start, skip } of PROXIES) {
       return { status: response.status, headers: response.headers, text: await response.text() };
     };
     const served = async (init: RequestInit, bytes: number) => {
-      const { status, text } = await get('counter', init);
+      const { status, headers, text } = await get('counter', init);
       assert.equal(status, 200, text);
+      assert.equal(headers.get('x-seen'), '');
       assert.deepEqual(JSON.parse(text), { count: ++count, bytes });
     };
 
@@ -77,6 +80,11 @@ for (const { name, start, skip } of PROXIES) {
         assert.deepEqual(watch.seen, [true], 'the app ran before the edge had the request');
         await eventually(async () => (await app()).status === 'running', 'it reads as running');
       }
+    });
+
+    test('headers of Cloudflare that a client forges do not reach the app', async () => {
+      const names = ['cf-ipcountry', 'CF-Access-Jwt-Assertion', 'cf-visitor', 'CDN-Loop'];
+      await served({ headers: names.map((name) => [name, 'forged']) }, 0);
     });
 
     test('an awake app is served while the control plane hangs and dies', async () => {
