@@ -2,12 +2,13 @@
 import { isIP } from 'node:net';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';
 import type { AppRoute } from '../../handlers/contract/host/hosts.ts';
-import type { LocalAnswer, Refusal, RequestHead, Target } from '../edge/gateway.ts';
+import type { Answer, LocalAnswer } from '../edge/answers.ts';
+import type { Refusal, RequestHead, Target } from '../edge/gateway.ts';
 import type { HealthChecks } from '../edge/health-checks.ts';
 import { headerValue } from '../edge/http/head/fields.ts';
 import type { SiteLimits } from '../edge/limits/rate-limits.ts';
 import { inMaintenance } from '../edge/refusals.ts';
-import type { Backend, Refused } from '../edge/upstream/backend.ts';
+import type { Admission, Backend, Refused } from '../edge/upstream/backend.ts';
 import type { Fleet } from '../fleets/life/fleet.ts';
 import type { Hosts } from '../hosts/hosts.ts';
 import type { KnownApps } from './known/known-apps.ts';
@@ -101,14 +102,14 @@ export function sites({
   };
 
   const wantedOf = ({ site }: Fleet): WantedApp => apps.get(site)!.wanted;
-  const wakeFleet = (fleet: Fleet | undefined): Target => ({
-    kind: 'respond',
-    respond: async () => {
-      // An app in maintenance stays asleep: the edge answers without a process.
-      const refusal = fleet && !wantedOf(fleet).maintenance && (await fleet.wake());
-      return refusal ? { refusal } : json(200, { status: 'ok' });
-    },
-  });
+  const awake: Admission = { kind: 'answer', answer: json(200, { status: 'ok' }) };
+  // A backend, so that the gateway queues these requests as others, with its limits.
+  const wakeFleet = (fleet: Fleet | undefined): Target => {
+    // An app in maintenance stays asleep: the edge answers without a process.
+    const wakes = fleet !== undefined && !wantedOf(fleet).maintenance;
+    const admit = () => (wakes && fleet.wake()) || awake;
+    return { kind: 'proxy', backend: { site: fleet?.site ?? 'control', admit } };
+  };
   const wakeAt = ({ headers }: RequestHead): Target => {
     const host = hostnameOf(headerValue(headers, 'x-forwarded-host') ?? '');
     const fleet = apps.resolve(host);
@@ -209,6 +210,6 @@ async function fleetHealth(fleet: Fleet): Promise<LocalAnswer> {
     : json(503, { status: 'failing', state: fleet.state }, { 'retry-after': '1' });
 }
 
-function json(status: number, body: unknown, headers: Record<string, string> = {}): LocalAnswer {
+function json(status: number, body: unknown, headers: Record<string, string> = {}): Answer {
   return { status, headers: { 'content-type': 'application/json', ...headers }, body: JSON.stringify(body) };
 }

@@ -74,6 +74,7 @@ export class Router {
       const admission = exchange.backend!.admit();
       if (admission.kind === 'forward') exchange.forward(admission.upstream, admission.hop);
       else if (admission.kind === 'refuse') exchange.refuse(admission);
+      else if (admission.kind === 'answer') exchange.answer(admission.answer);
       else this.hold(exchange, admission.ready);
     } catch (error) {
       log('error', 'a request could not be admitted', { host: exchange.head.host, reason: messageOf(error) });

@@ -211,6 +211,7 @@ async function ask(at: TestHost, path: string, name = 'shop'): Promise<string> {
       await admission.ready;
       continue;
     }
+    assert.ok(admission.kind === 'forward');
     const { status, text } = await askUpstream(admission.upstream, path);
     assert.equal(status, 200, text);
     return text;

@@ -94,6 +94,7 @@ async function ask(apps: Apps): Promise<number> {
       await admission.ready;
       continue;
     }
+    assert.ok(admission.kind === 'forward');
     return (await askUpstream(admission.upstream, '/')).status;
   }
 }

@@ -1,5 +1,6 @@
 // A site's backend, as the gateway sees it: an app's fleet (which manages the app's processes), another host, the control
 // plane, or the control UI.
+import type { Answer } from '../answers.ts';
 import type { Refusal } from '../refusals.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -9,6 +10,8 @@ export type Admission =
   | { kind: 'forward'; upstream: Upstream; hop?: Hop }
   /** Queue it, with backpressure on its body, and ask again when `ready` settles. `ready` never rejects. */
   | { kind: 'hold'; ready: Promise<void> }
+  /** Answer it without a process. */
+  | { kind: 'answer'; answer: Answer }
   | Refused;
 
 /** How a request is sent to another host. */

@@ -3,7 +3,7 @@
 // releases never share the app's storage.
 import type { Release } from '../../../bundler/release.ts';
 import type { ProcessState } from '../../../handlers/contract/host/host-calls.ts';
-import type { Admission, Backend, Refused } from '../../edge/upstream/backend.ts';
+import type { Admission, Backend } from '../../edge/upstream/backend.ts';
 import { CUT_OFF } from '../../hosts/gate.ts';
 import { type AdmissionOptions, Admissions } from '../admission/admissions.ts';
 import { type LeasedCell, type LeaseOptions, Leasing } from '../admission/leasing.ts';
@@ -156,15 +156,12 @@ export class Fleet implements Backend {
 
   /**
    * Wakes a sleeping app for a proxy that queues requests itself. Does nothing for an app that does not sleep.
-   * @returns the refusal if the app cannot be woken now; null when the app no longer sleeps
+   * @returns `hold` or `refuse` while the app sleeps; null when it no longer sleeps
    */
-  async wake(): Promise<Refused | null> {
-    while (this.asleep && this.#movedTo === null) {
-      const admitted = this.admit();
-      if (admitted.kind === 'refuse') return admitted;
-      if (admitted.kind === 'hold') await admitted.ready;
-    }
-    return null;
+  wake(): Admission | null {
+    if (!this.asleep || this.#movedTo !== null) return null;
+    const admission = this.admit();
+    return admission.kind === 'forward' ? null : admission;
   }
 
   /**

@@ -153,7 +153,10 @@ test('a request starts a sleeping app as it does a hibernated one, and the app w
   const app = await started(t, { onAsleep: (asleep) => marks.push(asleep) });
   await app.fleet.sleep();
   assert.deepEqual([app.fleet.state, app.fleet.pid, marks], ['stopped', null, [true]]);
-  assert.equal(await app.fleet.wake(), null, 'a proxy that asks first');
+  const held = app.fleet.wake();
+  assert.ok(held?.kind === 'hold', 'a proxy that asks first');
+  await held.ready;
+  assert.equal(app.fleet.wake(), null);
   assert.deepEqual([app.fleet.state, marks], ['running', [true, false]]);
   await app.fleet.sleep();
   assert.equal((await app.ask('/version')).text, '1');
@@ -295,8 +298,9 @@ test('a sleeping app that fails to start stays asleep and is retried only after 
   app.fleet.restore('idle', broken, { dueAt: null });
   app.fleet.asleep = true;
   for (const ask of [() => app.ask('/'), () => app.ask('/')]) assert.equal((await ask()).status, 503);
-  const refused = await app.fleet.wake();
-  assert.ok(refused?.reason === 'wake_failed' && refused.retryAfterS! >= 1);
+  const refused = app.fleet.wake();
+  assert.ok(refused?.kind === 'refuse');
+  assert.ok(refused.reason === 'wake_failed' && refused.retryAfterS! >= 1);
   assert.match(app.fleet.lastError!, /no/);
   assert.equal(app.fleet.asleep, true);
   assert.equal(app.lines.filter((line) => line.includes('begins')).length, 1);

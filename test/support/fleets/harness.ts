@@ -167,6 +167,7 @@ async function ask(fleet: Fleet, path: string): Promise<{ status: number; text: 
       await withDeadline(admission.ready, 'a request is held');
       continue;
     }
+    assert.ok(admission.kind === 'forward');
     return askUpstream(admission.upstream, path);
   }
 }
