@@ -132,6 +132,8 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   readonly #heads: HeadReader;
   /** The value of `keptBytes` at the last report to the owner. */
   #reportedBytes = 0;
+  /** Bytes of a blocked response that wait to be sent. */
+  #blockedBytes = 0;
   /** Reads the body of the request in flight; null without a body, and once the whole body was read. */
   #body: BodyReader | null = null;
   /** Whether the body is forwarded now. If not, it waits in `#waiting`. */
@@ -176,9 +178,12 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     return this.#owner.locate(address);
   }
 
-  /** Number of received bytes that are not parsed yet. Of a paused socket, also those that it may buffer. */
+  /**
+   * Number of received bytes that are not parsed yet. Of a paused socket, also those that it may buffer. Of a blocked
+   * response, also those that wait to be sent.
+   */
   get keptBytes(): number {
-    return this.#waiting.length + (this.#reading ? 0 : READ_AHEAD_BYTES);
+    return this.#waiting.length + (this.#reading ? 0 : READ_AHEAD_BYTES) + this.#blockedBytes;
   }
 
   /** Whether a part of the request's body has not been read yet. */
@@ -206,9 +211,11 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     this.#updateReading();
   }
 
-  /** Restarts the client's idle timeout. */
-  moved(): void {
+  /** Called when the response is blocked. Restarts the client's idle timeout. */
+  blocked(): void {
     this.#progressAt = monotonic();
+    this.#blockedBytes = this.socket.writableLength;
+    this.#reportBytes();
   }
 
   /** Detaches the socket as a stream for another protocol. Also returns the bytes of that protocol that have arrived. */
@@ -397,6 +404,8 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
 
   onDrain(): void {
     this.#progressAt = monotonic();
+    this.#blockedBytes = 0;
+    this.#reportBytes();
     this.exchange?.drained();
   }
 
@@ -408,6 +417,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   onClose(): void {
     this.#phase = 'closing';
     this.#waiting.take();
+    this.#blockedBytes = 0;
     this.#updateReading();
     this.exchange?.gone();
     this.#owner.closed(this);

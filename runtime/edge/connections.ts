@@ -8,7 +8,7 @@ import { Queue, type Queued } from './upstream/queue.ts';
 
 /** Maximum number of open connections. Up to 10 % more may be open to get a refusal; further ones are dropped. */
 export const CONNECTIONS_MAX = 8_192;
-/** Maximum unread bytes that all connections together buffer. */
+/** Maximum bytes that all connections together buffer: unread ones, and those of blocked responses. */
 const KEPT_MAX = 192 * 2 ** 20;
 /** Time between two log lines about too many connections, in ms. */
 const LOG_EVERY_MS = 60_000;
@@ -29,7 +29,7 @@ export class Connections implements Iterable<Connection> {
   /** Visitors by their number of connections: at index 0 those with one, at the end those with the most. */
   readonly #ranks: Queue<Visitor>[] = [];
   #loggedAt = -LOG_EVERY_MS;
-  /** Unread bytes that all connections buffer together. */
+  /** Bytes that all connections buffer together. */
   #kept = 0;
 
   constructor(keptMax = KEPT_MAX) {
@@ -99,7 +99,7 @@ export class Connections implements Iterable<Connection> {
       left -= bytes;
       logRarely(
         'warn',
-        'requests use too much memory: the connections of the client that has sent the most unread data are closed',
+        'requests use too much memory: the connections of the client with the most buffered data are closed',
         {
           of: cutAddress(own[0]!.peer),
         },

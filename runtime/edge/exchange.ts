@@ -455,7 +455,7 @@ export class Exchange implements AnswerReader, CarriedRequest, QueuedRequest {
   #block(): void {
     this.#blocked = true;
     this.#process?.pause();
-    this.connection.moved();
+    this.connection.blocked();
   }
 
   /** Breaks off the response, so that the client does not take it for complete. */

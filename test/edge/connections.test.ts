@@ -1,4 +1,4 @@
-// The total of unread bytes that all connections together may buffer.
+// The total of bytes that all connections together may buffer.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { type AddressInfo, connect, type Socket } from 'node:net';
@@ -8,8 +8,10 @@ import { runInNewContext } from 'node:vm';
 import { TrustedProxies } from '../../runtime/edge/client.ts';
 import { Connection, type Entrance } from '../../runtime/edge/connection.ts';
 import { Connections } from '../../runtime/edge/connections.ts';
+import { Gateway } from '../../runtime/edge/gateway.ts';
 import { Queue, type Queued } from '../../runtime/edge/upstream/queue.ts';
 import { createSocketServer } from '../../runtime/sockets/gateway-socket.ts';
+import { startGateway, startRawUpstream, until } from '../support/edge/peers.ts';
 
 /** Accepts connections. `send` opens one with an incomplete request. `keeps` waits for a number of buffered bytes. */
 async function listen(t: TestContext, keptMax: number, entrance: Entrance = 'port') {
@@ -70,6 +72,33 @@ test('above the buffer limit only the client with the most buffered bytes loses 
     [...connections].map(({ peer }) => peer),
     ['127.0.0.3', '127.0.0.3'],
   );
+});
+
+test('the bytes of a response count as buffered while its client does not read them', async (t) => {
+  const body = Buffer.alloc(64 * 1024);
+  await using upstream = await startRawUpstream((_head, socket) => {
+    const write = () => {
+      while (!socket.destroyed && socket.write(body));
+    };
+    socket.on('drain', write).write('HTTP/1.1 200 OK\r\ncontent-length: 1000000000000\r\n\r\n');
+    write();
+  });
+  let kept = 0;
+  t.mock.method(Gateway.prototype, 'countKept', (more: number) => {
+    kept += more;
+  });
+  await using gateway = await startGateway(upstream.socketPath);
+  const socket = connect(gateway.port, '127.0.0.1');
+  t.after(() => socket.destroy());
+  socket.pause().write('GET / HTTP/1.1\r\nhost: a\r\n\r\n');
+  await until(() => kept >= 64 * 1024, 'the response is blocked');
+  assert.ok(kept < 256 * 1024);
+  socket.resume();
+  await until(() => kept === 0, 'sent bytes no longer count');
+  socket.pause();
+  await until(() => kept >= 64 * 1024, 'the response is blocked again');
+  socket.destroy();
+  await until(() => kept === 0, 'the bytes of a closed connection no longer count');
 });
 
 test('of the connections of another host, only those with the most buffered bytes are closed', async (t) => {
