@@ -1,4 +1,5 @@
 // Ends streams whose reader loses the right to read them, and bodies whose sender loses the right to send them.
+import { withRetries } from '../../sqlite/control/reads.ts';
 import { authorize, keyOf, rightsLost } from '../access.ts';
 import type { Context } from '../context.ts';
 import type { Operation } from '../contract/operation.ts';
@@ -18,10 +19,10 @@ const CHECK_VALID_MS = 2_000;
 /** Bytes of a body that are read at once: with few, forwarding a large body costs much CPU time. */
 const BUFFER_BYTES = 256 * 1024;
 
-/** The sender of a body lost the right to send it before the end. */
+/** The sender of a body lost the right to send it before the end, or nobody could check it (5xx). */
 export class RightsLost extends Problem {
-  constructor({ code, message }: Problem) {
-    super(code, `Your rights changed before the end of the request. ${message}`);
+  constructor({ code, message, status }: Problem) {
+    super(code, status < 500 ? `Your rights changed before the end of the request. ${message}` : message);
   }
 }
 
@@ -82,7 +83,8 @@ export async function sendWhileAllowed<Answer>(
   const requireRights = async () => {
     const [losses, now] = [rightsLost(), Date.now()];
     if (losses === seenLosses && now < checkedAt + CHECK_VALID_MS) return;
-    await check();
+    // A large body is checked often. It must not end because of a short fault.
+    await withRetries(check);
     [seenLosses, checkedAt] = [losses, now];
   };
   const pour = async () => {

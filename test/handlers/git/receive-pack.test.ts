@@ -50,8 +50,9 @@ async function push(
   body: Buffer | string | Buffer[] | Readable,
   headers: Record<string, string> = {},
   key = PUSHER,
+  { url } = control,
 ) {
-  const response = await request(`${control.url}/v1/git/repository/git-receive-pack`, {
+  const response = await request(`${url}/v1/git/repository/git-receive-pack`, {
     method: 'POST',
     headers: {
       authorization: `Basic ${btoa(`git:${key}`)}`,
@@ -204,5 +205,46 @@ test('a push ends when its sender loses the role or the key before the last byte
       );
     const isPart = ({ body }: { body: string }) => body.length < head.length + PACK.length;
     assert.ok(sent.slice(before).every(isPart), 'the host has no whole push');
+  }
+});
+
+test('a push goes on after a failed check of its rights, and ends with the reason when all checks fail', async () => {
+  const outside = await TestControl.start({ RUNNER_UI_URL: 'http://ui.example' });
+  try {
+    const { host } = outside;
+    await outside.create('repository');
+    const { id: account } = await outside.call('accounts.create', { name: 'one', email: 'one@example.com' });
+    const head = Buffer.from(commands([NONE, NEW, 'refs/heads/long']));
+    for (const [failed, refusal] of [
+      [1, null],
+      [Number.POSITIVE_INFINITY, 'ng refs/heads/long The control UI did not confirm the API key;'],
+    ] as const) {
+      let left = 0;
+      Object.defineProperty(host, 'controlUi', {
+        configurable: true,
+        get: () => (left-- > 0 ? [500, {}] : [200, { user_id: 'u', role: 'push' }]),
+      });
+      const key = await outside.call('keys.create', { account });
+      const { length } = host.sent;
+      const lost = Promise.withResolvers<void>();
+      async function* body() {
+        yield Buffer.concat([head, PACK.subarray(0, PACK.length / 2)]);
+        await lost.promise;
+        yield PACK.subarray(PACK.length / 2);
+      }
+      const { begun } = host;
+      const answer = push(Readable.from(body()), {}, 'any', outside);
+      await eventually(() => host.begun > begun + 1, 'the push reaches the host');
+      left = failed;
+      await outside.call('keys.revoke', { id: key.id });
+      lost.resolve();
+      const { status, text } = await answer;
+      assert.equal(status, 200, text);
+      assert.ok(text.includes(refusal ?? 'refs/heads/long'), text);
+      const isWhole = ({ body }: { body: string }) => body.endsWith(PACK.toString('utf8'));
+      assert.equal(host.sent.slice(length).some(isWhole), refusal === null);
+    }
+  } finally {
+    await outside.stop();
   }
 });
