@@ -53,11 +53,16 @@ describe('browsers of apps', { skip: noBrowser }, () => {
     JSON.parse(await textOf('/visit', JSON.stringify(urls))) as string[];
   const chromiums = () =>
     descendants(cellar.pid).filter(({ command }) => command.includes('--user-data-dir=/tmp/profile'));
+  // Browsers have low priority: beside other work it takes minutes until one has used all its memory.
   const haveEnded = (all: Process[]) =>
-    eventually(() => {
-      const pids = new Set(processes().map(({ pid }) => pid));
-      return !all.some(({ pid }) => pids.has(pid));
-    }, 'the end of the browser');
+    eventually(
+      () => {
+        const pids = new Set(processes().map(({ pid }) => pid));
+        return !all.some(({ pid }) => pids.has(pid));
+      },
+      'the end of the browser',
+      400_000,
+    );
 
   /** Waits until a session has ended, and returns why. */
   const reasonOf = async (id: string) => {
