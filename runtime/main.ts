@@ -39,7 +39,7 @@ async function main(): Promise<void> {
   // The handlers of signals are set before the start, so that a signal during the start drains too. A second signal does
   // nothing.
   let stopping = false;
-  const stop = (signal: string) => {
+  const stop = (signal: NodeJS.Signals) => {
     if (stopping) return;
     stopping = true;
     log('info', 'draining', { signal });
@@ -51,8 +51,8 @@ async function main(): Promise<void> {
       (error: unknown) => fail('stopping failed', error),
     );
   };
-  process.on('SIGTERM', () => stop('SIGTERM'));
-  process.on('SIGINT', () => stop('SIGINT'));
+  // A terminal sends SIGHUP when it is closed.
+  for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stop);
 
   // `scripts/dev.ts` starts this process with an IPC channel, and asks over it to reload changed sources.
   process.on('message', ({ reload }: { reload: Reload }) => {

@@ -52,7 +52,7 @@ start();
 const watch = new Watch(ROOT, saved, (error) =>
   log('error', 'watching the sources failed', { error: error.message }),
 );
-for (const signal of ['SIGINT', 'SIGTERM'] as const)
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
   process.on(signal, () => {
     if (ending) return;
     ending = true;

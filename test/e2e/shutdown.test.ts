@@ -28,10 +28,13 @@ const WORKER = `export default {
 };
 `;
 
-/** Sends SIGTERM. Returns the host's exit code and how long it took to end, in ms. */
-async function stopTimed(cellar: Cellar): Promise<{ code: number | null; tookMs: number }> {
+/** Sends a signal. Returns the host's exit code and how long it took to end, in ms. */
+async function stopTimed(
+  cellar: Cellar,
+  signal: NodeJS.Signals = 'SIGTERM',
+): Promise<{ code: number | null; tookMs: number }> {
   const begun = performance.now();
-  const { code } = await cellar.stop();
+  const { code } = await cellar.stop(signal);
   return { code, tookMs: performance.now() - begun };
 }
 
@@ -137,19 +140,20 @@ test('a rollback that SIGTERM interrupts is repeated at the next start', async (
   assert.match(before.error, /interrupted/);
 });
 
-test('SIGTERM ends an event stream of the API at once, after a complete event', async () => {
-  const drainS = 120;
-  await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(drainS) }).start();
-  const id = await cellar.create('followed');
-  const { body, status } = await fetch(`${cellar.api}/v1/apps/${id}/deploys/stream`, {
-    headers: { authorization: `Bearer ${cellar.token}` },
+for (const signal of ['SIGTERM', 'SIGHUP'] as const)
+  test(`${signal} ends an event stream of the API at once, after a complete event`, async () => {
+    const drainS = 120;
+    await using cellar = await new Cellar({ RUNNER_DRAIN_S: String(drainS) }).start();
+    const id = await cellar.create('followed');
+    const { body, status } = await fetch(`${cellar.api}/v1/apps/${id}/deploys/stream`, {
+      headers: { authorization: `Bearer ${cellar.token}` },
+    });
+    assert.equal(status, 200);
+    const reader = body!.pipeThrough(new TextDecoderStream()).getReader();
+    assert.equal((await reader.read()).value, ': connected\n\n');
+    const stopping = stopTimed(cellar, signal);
+    assert.deepEqual(await reader.read(), { done: true, value: undefined });
+    const { code, tookMs } = await stopping;
+    assert.equal(code, 0);
+    assert.ok(tookMs < (drainS * 1000) / 2, `it took ${tookMs} ms`);
   });
-  assert.equal(status, 200);
-  const reader = body!.pipeThrough(new TextDecoderStream()).getReader();
-  assert.equal((await reader.read()).value, ': connected\n\n');
-  const stopping = stopTimed(cellar);
-  assert.deepEqual(await reader.read(), { done: true, value: undefined });
-  const { code, tookMs } = await stopping;
-  assert.equal(code, 0);
-  assert.ok(tookMs < (drainS * 1000) / 2, `it took ${tookMs} ms`);
-});
