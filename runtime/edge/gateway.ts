@@ -80,11 +80,15 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Listens on a port; may be called several times. Resolves with the port; with 0, the system chooses one.
+   * Listens on a port; may be called several times. Resolves with the port; with 0, the system chooses one. On a machine
+   * without IPv6, the host `::` is 0.0.0.0.
    * @throws {Error} of the system when it cannot listen, such as EADDRINUSE
    */
   async listen(port: number, host: string): Promise<number> {
-    const server = await this.#listen('port', { port, host });
+    const server = await this.#listen('port', { port, host }).catch((error: NodeJS.ErrnoException) => {
+      if (host !== '::' || !NO_IPV6.includes(error.code!)) throw error;
+      return this.#listen('port', { port, host: '0.0.0.0' });
+    });
     this.#servers.add(server);
     return (server.address() as AddressInfo).port;
   }

@@ -59,6 +59,16 @@ test('any free port is free on both addresses', async (t) => {
   await assert.rejects(occupy(t, '::1', port), inUse);
 });
 
+test('without IPv6, a gateway for all addresses listens on those of IPv4', async (t) => {
+  intercept(t, (options) => {
+    // An address of no interface.
+    if (options.host === '::') options.host = '2001:db8::1';
+  });
+  const port = ownPort();
+  assert.equal(await gatewayFor(t).listen(port, '::'), port);
+  await assert.rejects(occupy(t, '0.0.0.0', port), inUse);
+});
+
 test('a machine without IPv6 needs one address only', async (t) => {
   intercept(t, (options) => {
     // An address of no interface.
