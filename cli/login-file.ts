@@ -1,6 +1,6 @@
 // Finds the Cellar to call, and the token for it.
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import Database from 'better-sqlite3';
 import { Stopped } from './exit.ts';
 
@@ -24,47 +24,51 @@ export interface Saved {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Finds the URL of a Cellar: `CELLAR_URL`, else that of `cellar login`, else that of this clone's Cellar. Its token is
- * `CELLAR_TOKEN`, else the one of `cellar login` or of this clone for the same URL.
+ * Finds the URL of a Cellar: `CELLAR_URL`, else that of `cellar login`, else that of the own Cellar (see `ownAddress`). Its
+ * token is `CELLAR_TOKEN`, else the one of `cellar login` or of the own Cellar for the same URL.
  * @param root the folder of this clone
  * @throws {Stopped} when there is no URL or no token, one of them is invalid, or the login's file is damaged
  */
 export function findLogin(env: Environment, root: string): Login {
   const kept = savedLogin(env);
-  const own = ownAddress(root);
-  const url = env.CELLAR_URL ? addressOf(env.CELLAR_URL, 'CELLAR_URL') : (kept?.url ?? own);
+  const data = dataOf(env, root);
+  const url = env.CELLAR_URL ? addressOf(env.CELLAR_URL, 'CELLAR_URL') : (kept?.url ?? ownAddress(env, root));
   if (url === undefined)
     throw new Stopped(
       'unavailable',
-      `The Cellar of ${root} does not run, and neither CELLAR_URL nor \`cellar login\` names another Cellar.`,
+      `No Cellar that you can read runs with its data in ${data}. Set RUNNER_DATA_DIR or CELLAR_URL, or use \`cellar login\`.`,
       `npm --prefix ${root} start`,
     );
   if (env.CELLAR_TOKEN) return login(url, env.CELLAR_TOKEN);
   if (kept && kept.url === url) return login(url, kept.token);
-  const data = dataOf(root);
-  if (url === own && existsSync(join(data, 'token'))) {
+  if (url === ownAddress(env, root) && existsSync(join(data, 'token'))) {
     return { url, token: textOf(join(data, 'token')), key: textOf(join(data, 'api-key')) };
   }
   throw new Stopped('signIn', `There is no token for ${url}: CELLAR_TOKEN is not set.`, 'cellar login');
 }
 
 /**
- * Returns the API's address of this clone's Cellar; undefined while it does not run. The address file may be from a killed
- * process, and another server may have its port by now. So this also checks that a process holds the data directory's lock.
+ * Returns the API's address of the own Cellar: the one with its data in `RUNNER_DATA_DIR`, else in this clone. Undefined
+ * while it does not run, or when this user may not read its files. The address file may be from a killed process, and
+ * another server may have its port by now. So this also checks that a process holds the data directory's lock.
  */
-export function ownAddress(root: string): string | undefined {
-  const data = dataOf(root);
+export function ownAddress(env: Environment, root: string): string | undefined {
+  const data = dataOf(env, root);
   const file = join(data, 'api-address');
   if (!existsSync(file)) return undefined;
-  const lock = new Database(join(data, 'host.lock'), { readonly: true, timeout: 0 });
+  let lock: Database.Database | undefined;
   try {
+    lock = new Database(join(data, 'host.lock'), { readonly: true, timeout: 0 });
     lock.pragma('schema_version');
     return undefined;
   } catch (error) {
-    if ((error as { code?: string }).code !== 'SQLITE_BUSY') throw error;
+    const { code } = error as { code?: string };
+    // With SQLITE_CANTOPEN, the data belongs to another user.
+    if (code === 'SQLITE_CANTOPEN') return undefined;
+    if (code !== 'SQLITE_BUSY') throw error;
     return textOf(file);
   } finally {
-    lock.close();
+    lock?.close();
   }
 }
 
@@ -109,8 +113,8 @@ export function keepLogin(env: Environment, kept: Saved): string {
   return file;
 }
 
-function dataOf(root: string): string {
-  return join(root, '.cellar');
+function dataOf(env: Environment, root: string): string {
+  return resolve(root, env.RUNNER_DATA_DIR || '.cellar');
 }
 
 function login(url: string, text: string): Login {

@@ -90,7 +90,7 @@ function cliPage(): string {
 ${MADE}
 
 \`cellar\` deploys apps and looks after them. In a clone of Cellar, \`npx cellar\` runs it; \`npm install -g .\` there (with
-\`--prefix ~/.local\` where npm's own folder is not yours) puts it on the path. With the Cellar of the same clone it works at once, on whatever port that listens, as long as that runs; \`cellar login\` keeps the address and token of another one, and
+\`--prefix ~/.local\` where npm's own folder is not yours) puts it on the path. With the Cellar of the same clone, or the one whose data is in \`RUNNER_DATA_DIR\`, it works at once, on whatever port that listens, as long as that runs; \`cellar login\` keeps the address and token of another one, and
 \`CELLAR_URL\` and \`CELLAR_TOKEN\` (the runner token, or an account's API key) come before what it kept. The URL has a scheme, as in \`http://localhost:8080\`, and no user name or password.
 
 The app that a command is about is \`--app\`, else that of the folder's git remote \`cellar\` (\`cellar init\` makes it), else the

@@ -86,7 +86,7 @@ async function gitOfApps(session: Session, client: Client): Promise<string | nul
 
 async function askLogin(session: Session, url: string | undefined): Promise<{ url: string; token: string }> {
   const { env, isTerminal, input, root, signal } = session.place;
-  const usual = url ?? (env.CELLAR_URL || (ownAddress(root) ?? ''));
+  const usual = url ?? (env.CELLAR_URL || (ownAddress(env, root) ?? ''));
   const name = url === undefined && env.CELLAR_URL ? 'CELLAR_URL' : 'The address';
   if (!isTerminal) {
     const token = tokenOf(env.CELLAR_TOKEN || (await input()));

@@ -1,6 +1,6 @@
 // The command line in a clone finds the clone's Cellar, and sends its token to no other server.
 import assert from 'node:assert/strict';
-import { cpSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -14,13 +14,13 @@ before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
 /** Runs a command line in a clone without an address of a Cellar. */
-async function inClone(words: string[], root: string, input = '') {
+async function inClone(words: string[], root: string, input = '', env: Record<string, string> = {}) {
   const called: string[] = [];
   let said = '';
   const place = {
     folder: root,
     root,
-    env: { PATH: process.env.PATH, HOME: root },
+    env: { PATH: process.env.PATH, HOME: root, ...env },
     isTerminal: false,
     out: () => {},
     say: (text: string) => {
@@ -57,6 +57,26 @@ test('the command line finds the port of its clone’s Cellar', async () => {
   assert.deepEqual({ code, called }, { code: 0, called: [cellar.api] });
 });
 
+test('the command line finds a Cellar whose data is elsewhere', async () => {
+  const root = join(cellar.directory, 'elsewhere');
+  mkdirSync(root);
+  for (const data of [cellar.data, '../data']) {
+    const found = await inClone(['list'], root, '', { RUNNER_DATA_DIR: data });
+    assert.deepEqual(found, { code: 0, said: '', called: [cellar.api] });
+  }
+});
+
+test('files of the clone’s Cellar that another user has do not stop the command line', async () => {
+  const root = clone('foreign', 'copy');
+  // SQLite reports a missing file like one that the user may not open.
+  rmSync(join(root, '.cellar', 'host.lock'));
+  const named = await inClone(['list'], root, '', { CELLAR_URL: cellar.api, CELLAR_TOKEN: cellar.token });
+  assert.deepEqual(named, { code: 0, said: '', called: [cellar.api] });
+  const { code, said } = await inClone(['list'], root);
+  assert.equal(code, 7);
+  assert.match(said, /^\S*\s*No Cellar /);
+});
+
 test('a server at the port of a Cellar that was killed, or at the usual port, gets no token', async (t) => {
   const got: (string | undefined)[] = [];
   const stranger = createServer((request, response) => {
@@ -73,7 +93,10 @@ test('a server at the port of a Cellar that was killed, or at the usual port, ge
   for (const root of [killed, fresh]) {
     const { code, said, called } = await inClone(['list'], root);
     assert.deepEqual({ code, called }, { code: 7, called: [] });
-    assert.match(said, /The Cellar of \S+ does not run.*\nNext: npm --prefix \S+ start\n/);
+    assert.match(
+      said,
+      /No Cellar .* data in \S+\/\.cellar.*RUNNER_DATA_DIR.*\nNext: npm --prefix \S+ start\n/,
+    );
     const login = await inClone(['login'], root, cellar.token);
     assert.deepEqual([login.code, login.called], [2, []], login.said);
   }
