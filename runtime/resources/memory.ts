@@ -1,7 +1,7 @@
 // Total and used memory of the container in which Cellar runs, or of the machine.
 import { readFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { ownPath2 } from './cgroup-place.ts';
 
 /** Memory of the container, or of the machine if it has no cgroup. */
@@ -15,7 +15,8 @@ export interface Memory {
 }
 
 /**
- * Returns the memory of this process's cgroup (v2, else v1). Without a cgroup or a limit, the total is the machine's.
+ * Returns the memory of this process's cgroup (v2, else v1), or of the ancestor with the lowest limit. Without a cgroup or a
+ * limit, the total is the machine's.
  * @param root the directory with `proc` and `sys`
  */
 export function readMemory(root = '/'): Memory {
@@ -24,29 +25,47 @@ export function readMemory(root = '/'): Memory {
 }
 
 function cgroup2(root: string, groups: string[]): Memory | null {
-  const path = ownPath2(groups) ?? '/';
-  // In a container, `/proc` may show the group's path on the machine, while the container sees the group as the root. So
-  // both directories are tried.
-  for (const directory of [join('sys/fs/cgroup', path), 'sys/fs/cgroup']) {
-    const current = text(root, join(directory, 'memory.current'));
-    if (current === null) continue;
-    const total = limited(text(root, join(directory, 'memory.max')));
-    const inactive = field(text(root, join(directory, 'memory.stat')), 'inactive_file ');
-    return { source: 'cgroup v2', total, used: Number(current) - inactive };
-  }
-  return null;
+  const found = lowestLimit(root, 'sys/fs/cgroup', ownPath2(groups) ?? '/', 'memory.max');
+  if (found === null) return null;
+  const { directory, total } = found;
+  const inactive = field(text(root, join(directory, 'memory.stat')), 'inactive_file ');
+  const used = Number(text(root, join(directory, 'memory.current'))) - inactive;
+  return { source: 'cgroup v2', total, used };
 }
 
 function cgroup1(root: string, groups: string[]): Memory | null {
   const path = groups.map((line) => /^\d+:(?:.*,)?memory(?:,.*)?:(.*)$/.exec(line)?.[1]).find(Boolean) ?? '/';
-  for (const directory of [join('sys/fs/cgroup/memory', path), 'sys/fs/cgroup/memory']) {
-    const usage = text(root, join(directory, 'memory.usage_in_bytes'));
-    if (usage === null) continue;
-    const total = limited(text(root, join(directory, 'memory.limit_in_bytes')));
-    const inactive = field(text(root, join(directory, 'memory.stat')), 'total_inactive_file ');
-    return { source: 'cgroup v1', total, used: Number(usage) - inactive };
+  const found = lowestLimit(root, 'sys/fs/cgroup/memory', path, 'memory.limit_in_bytes');
+  if (found === null) return null;
+  const { directory, total } = found;
+  const inactive = field(text(root, join(directory, 'memory.stat')), 'total_inactive_file ');
+  const used = Number(text(root, join(directory, 'memory.usage_in_bytes'))) - inactive;
+  return { source: 'cgroup v1', total, used };
+}
+
+/**
+ * Returns the lowest limit of the group `path` and of its visible ancestors, with the directory of the group that has it.
+ * Without a limit, that is the innermost group. In a container, `/proc` may show the group's path on the machine, while the
+ * container sees the group as the root.
+ */
+function lowestLimit(
+  root: string,
+  mounted: string,
+  path: string,
+  file: string,
+): { directory: string; total: number } | null {
+  let lowest: { directory: string; total: number } | null = null;
+  const own = join(mounted, path);
+  for (
+    let directory = own.startsWith(mounted) ? own : mounted;
+    directory.startsWith(mounted);
+    directory = dirname(directory)
+  ) {
+    const limit = text(root, join(directory, file));
+    const total = limited(limit);
+    if (limit !== null && (lowest === null || total < lowest.total)) lowest = { directory, total };
   }
-  return null;
+  return lowest;
 }
 
 function machine(root: string): Memory {

@@ -40,6 +40,26 @@ test('a host that moved itself into a child control group uses the limit of the 
   assert.deepEqual(readMemory(root), { source: 'cgroup v2', total: 512 * MB, used: 300 * MB });
 });
 
+test('the lowest limit counts, with the usage of the group that has it', (t) => {
+  const v2 = rootWith(t, {
+    'proc/self/cgroup': '0::/small.slice/cellar.service\n',
+    'sys/fs/cgroup/small.slice/memory.max': `${256 * MB}\n`,
+    'sys/fs/cgroup/small.slice/memory.current': `${200 * MB}\n`,
+    'sys/fs/cgroup/small.slice/memory.stat': `inactive_file ${20 * MB}\n`,
+    'sys/fs/cgroup/small.slice/cellar.service/memory.max': 'max\n',
+    'sys/fs/cgroup/small.slice/cellar.service/memory.current': `${100 * MB}\n`,
+  });
+  assert.deepEqual(readMemory(v2), { source: 'cgroup v2', total: 256 * MB, used: 180 * MB });
+  const v1 = rootWith(t, {
+    'proc/self/cgroup': '4:memory:/small/cellar\n',
+    'sys/fs/cgroup/memory/small/memory.limit_in_bytes': `${256 * MB}\n`,
+    'sys/fs/cgroup/memory/small/memory.usage_in_bytes': `${200 * MB}\n`,
+    'sys/fs/cgroup/memory/small/cellar/memory.limit_in_bytes': `${512 * MB}\n`,
+    'sys/fs/cgroup/memory/small/cellar/memory.usage_in_bytes': `${100 * MB}\n`,
+  });
+  assert.deepEqual(readMemory(v1), { source: 'cgroup v1', total: 256 * MB, used: 200 * MB });
+});
+
 test("a cgroup v2 without a limit has the machine's memory, and may appear as the root of a container", (t) => {
   const root = rootWith(t, {
     'proc/self/cgroup': '0::/not/shown/here\n',
