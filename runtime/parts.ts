@@ -116,6 +116,7 @@ export function assemble(config: Config) {
     removeAbandoned: hosts && (async () => base.bucket?.removeAbandoned()),
     storeReleases: () => deploys.unstored.run(),
     trimCode: async () => deploys.codeCache?.trim(),
+    refreshIsolation: () => base.isolation.refresh(),
     tick,
     sweep: () => apps.sweep(config.RUNNER_SLEEP_AFTER_H * HOUR_MS),
     sweepEveryMs: config.RUNNER_SLEEP_AFTER_H === 0 ? null : config.RUNNER_SLEEP_SWEEP_S * 1000,

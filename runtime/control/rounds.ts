@@ -26,6 +26,8 @@ export interface PeriodicJobsOptions {
   storeReleases: () => Promise<void>;
   /** Removes this disk's copies of code in the bucket until they are within their limit. Must not reject. */
   trimCode: () => Promise<void>;
+  /** Keeps the packet filter's rules in place. Must not reject. */
+  refreshIsolation: () => Promise<void>;
   /** Does the checks of every second, such as those of apps and of memory. */
   tick: () => void;
   /** Puts unused apps to sleep. */
@@ -58,7 +60,8 @@ export class PeriodicJobs {
 
   /** Reconciles, then starts all other jobs. */
   async start(): Promise<void> {
-    const { trash, forgetDeleted, removeFolders, removeAbandoned, leads, trimCode } = this.#options;
+    const { trash, forgetDeleted, removeFolders, removeAbandoned, leads, trimCode, refreshIsolation } =
+      this.#options;
     await this.reconcile();
     this.#every(TRIM_CODE_EVERY_MS, () => void trimCode());
     this.#every(RECONCILE_EVERY_MS, () => {
@@ -67,6 +70,7 @@ export class PeriodicJobs {
       forgetDeleted();
       void removeFolders();
       void this.storeReleases();
+      void refreshIsolation();
       emptyTrash(trash).catch((error: unknown) =>
         log('warn', 'the trash could not be emptied; Cellar tries again', { error: reason(error) }),
       );

@@ -4,6 +4,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isIPv4, isIPv6 } from 'node:net';
 import { log, reason } from '../log.ts';
 import { runChild } from '../processes/child.ts';
+import { SerialQueue } from '../queues/serial-queue.ts';
 import { Egress, HELD_V4, HELD_V6 } from './egress.ts';
 import { PRIVATE_V4, PRIVATE_V6 } from './private-networks.ts';
 import type { AppUsers, User } from './users.ts';
@@ -34,20 +35,27 @@ const DNS_PORT = 53;
 /** The active rules of one Cellar. */
 export class Firewall {
   readonly #table: string;
+  /** The nft commands that install the rules of the start. */
+  readonly #base: string;
+  /** The nft commands that have added elements since then and still hold, by what they are for. */
+  readonly #added = new Map<string, string>();
   /** Users of builds that the rules cover. */
   readonly #known = new Set<number>();
-  /** The last nft commands that opened endpoints to builds; empty before the first. */
-  #letThrough = '';
+  /** Otherwise a reinstallation could lose what a concurrent command adds. */
+  readonly #queue = new SerialQueue();
+  #isClosed = false;
 
   /** Call `openFirewall` instead. */
-  constructor(table: string) {
+  constructor(table: string, base: string) {
     this.#table = table;
+    this.#base = base;
   }
 
   /** Extends the rules to an app's users, if they do not cover them. Await it before a build or a new app's process runs. */
   async cover({ build, cell }: AppUsers): Promise<void> {
     if (build === null || cell === null || this.#known.has(build.uid)) return;
-    await nft(
+    await this.#add(
+      `user ${build.uid}`,
       add(this.#table, 'cells', [cell.uid]) +
         add(this.#table, 'builds', [build.uid]) +
         ownListeners(this.#table, [cell.uid, build.uid]),
@@ -57,23 +65,66 @@ export class Firewall {
 
   /** Opens a port on 127.0.0.1 to one app's process only. @param isGiven false: removes this rule again */
   async give(cell: User, port: number, isGiven: boolean): Promise<void> {
-    const command = `${isGiven ? 'add' : 'delete'} element inet ${this.#table}`;
-    await nft(`${command} given_ports { ${port} }\n${command} takers { ${cell.uid} . ${port} }\n`);
+    const commands = (verb: 'add' | 'delete') =>
+      `${verb} element inet ${this.#table} given_ports { ${port} }\n` +
+      `${verb} element inet ${this.#table} takers { ${cell.uid} . ${port} }\n`;
+    const key = `port ${port} of ${cell.uid}`;
+    if (isGiven) return this.#add(key, commands('add'));
+    this.#added.delete(key);
+    await this.#run(commands('delete'));
   }
 
-  /** Opens these endpoints, and this machine's current name servers, to builds. Earlier endpoints stay open. */
+  /** Opens these endpoints, and this machine's current name servers, to builds. Earlier endpoints stay open, as long as the rules do. */
   async letBuildsReach(endpoints: Endpoint[]): Promise<void> {
     const commands =
       allowed(this.#table, 'resolvers', nameServers()) + allowed(this.#table, 'registries', endpoints);
-    if (commands === this.#letThrough) return;
-    await nft(commands);
-    this.#letThrough = commands;
+    if (this.#added.get('endpoints') !== commands) await this.#add('endpoints', commands);
+  }
+
+  /**
+   * Opens this machine's current name servers to builds and apps. Installs the rules again if another program has removed
+   * them, as `nft flush ruleset` does. @throws {Error} when `nft` fails
+   */
+  async refresh(): Promise<void> {
+    await this.#add('resolvers', allowed(this.#table, 'resolvers', nameServers()));
   }
 
   /** Removes the rules. Never rejects. */
   async close(): Promise<void> {
-    await nft(`delete table inet ${this.#table}\n`).catch((error: unknown) =>
+    this.#isClosed = true;
+    await this.#run(`delete table inet ${this.#table}\n`).catch((error: unknown) =>
       log('warn', 'the firewall rules for builds and apps could not be removed', { error: reason(error) }),
+    );
+  }
+
+  /** Runs commands that add elements. A reinstallation repeats them. */
+  async #add(key: string, commands: string): Promise<void> {
+    this.#added.set(key, commands);
+    await this.#run(commands).catch((error: unknown) => {
+      this.#added.delete(key);
+      throw error;
+    });
+  }
+
+  /** Runs commands. If the rules are gone, installs them with all of `#added` instead. */
+  #run(commands: string): Promise<void> {
+    return this.#queue.run(async () => {
+      try {
+        await nft(commands);
+      } catch (error) {
+        if (this.#isClosed || (await this.#isInstalled())) throw error;
+        log('warn', 'another program removed the packet filter rules; Cellar installs them again', {
+          table: this.#table,
+        });
+        await nft(this.#base + [...this.#added.values()].join(''));
+      }
+    });
+  }
+
+  #isInstalled(): Promise<boolean> {
+    return nft(`list chain inet ${this.#table} refuse\n`).then(
+      () => true,
+      () => false,
     );
   }
 }
@@ -100,25 +151,24 @@ export async function openFirewall(
   const table = name.replaceAll('-', '_');
   const cells = users.flatMap(({ cell }) => (cell === null ? [] : [cell.uid]));
   try {
-    await nft(
-      [
-        // Creates the table if it is missing, so that the deletion cannot fail.
-        `table inet ${table}\ndelete table inet ${table}\n`,
-        rules(table),
-        add(table, 'cells', cells),
-        ownListeners(table, cells),
-        allowed(table, 'resolvers', nameServers()),
-        opened(table, new Egress(egress)),
-        add(table, 'own_ports', [...ownPorts]),
-        add(
-          table,
-          'proxies',
-          proxies.map(({ uid }) => uid),
-        ),
-        add(table, 'open_ports', [...openPorts]),
-      ].join(''),
-    );
-    return new Firewall(table);
+    const commands = [
+      // Creates the table if it is missing, so that the deletion cannot fail.
+      `table inet ${table}\ndelete table inet ${table}\n`,
+      rules(table),
+      add(table, 'cells', cells),
+      ownListeners(table, cells),
+      allowed(table, 'resolvers', nameServers()),
+      opened(table, new Egress(egress)),
+      add(table, 'own_ports', [...ownPorts]),
+      add(
+        table,
+        'proxies',
+        proxies.map(({ uid }) => uid),
+      ),
+      add(table, 'open_ports', [...openPorts]),
+    ].join('');
+    await nft(commands);
+    return new Firewall(table, commands);
   } catch (error) {
     return reason(error);
   }

@@ -98,6 +98,15 @@ export class Isolation {
     if (cell !== null) await this.#firewall?.give(cell, port, isGiven);
   }
 
+  /** Keeps the packet filter's rules in place, and name servers open. Call it about once a minute. Never rejects. */
+  async refresh(): Promise<void> {
+    await this.#firewall?.refresh().catch((error: unknown) =>
+      log('warn', 'the packet filter rules could not be checked; Cellar tries again in a minute', {
+        error: reason(error),
+      }),
+    );
+  }
+
   /**
    * Resolves when the newest lookup of the registries has ended, and builds can reach those found. If no name server
    * answers, that takes 5 to 10 s. So only commands that may use the network wait for it. Never rejects.

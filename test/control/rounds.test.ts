@@ -19,6 +19,7 @@ test('a sweep that fails does not end the host, and the next one runs', async (t
     removeAbandoned: null,
     storeReleases: async () => {},
     trimCode: async () => {},
+    refreshIsolation: async () => {},
     tick: () => {},
     sweep: async () => {
       sweeps++;

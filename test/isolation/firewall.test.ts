@@ -2,7 +2,9 @@
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { execFile, execFileSync } from 'node:child_process';
+import fs, { readFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
+import { syncBuiltinESMExports } from 'node:module';
 import type { AddressInfo } from 'node:net';
 import { networkInterfaces } from 'node:os';
 import { type TestContext, test } from 'node:test';
@@ -268,6 +270,57 @@ test(
     await reached;
   },
 );
+
+test('rules that another program has removed are installed again', NEEDS_RULES, async (t) => {
+  const { build, cell } = users(1);
+  const [other, given, registry] = [await listen(t), await listen(t), await listen(t)];
+  const isolation = await putUp(t, async () => [{ address: '127.0.0.1', port: registry }]);
+  await isolation.cover(users(1));
+  await isolation.reach();
+  await isolation.givePort(cell, given, true);
+  const script = `return Promise.all([${other}, ${given}, ${registry}].map((port) => get('127.0.0.1', port)));`;
+  const remove = () => execFileSync('nft', ['delete', 'table', 'inet', TABLE]);
+  const expectRules = async () => {
+    assert.deepEqual(await as(build!, script), ['ECONNREFUSED', 'ECONNREFUSED', 'reached']);
+    assert.deepEqual(await as(cell!, script), ['ECONNREFUSED', 'reached', 'ECONNREFUSED']);
+  };
+  await expectRules();
+  for (const restore of [
+    () => isolation.refresh(),
+    () => Promise.all([isolation.cover(users(2)), isolation.cover(users(3))]),
+    () => isolation.givePort(cell, other + 1, true),
+    () => isolation.givePort(cell, other + 1, false),
+  ]) {
+    remove();
+    await restore();
+    await expectRules();
+  }
+  assert.equal(await as(users(3).cell!, `return get('127.0.0.1', ${other});`), 'ECONNREFUSED');
+});
+
+test('a command that fails for another reason leaves the rules alone', NEEDS_RULES, async (t) => {
+  // A table that is made again has another handle.
+  const table = () => execFileSync('nft', ['-at', 'list', 'table', 'inet', TABLE], { encoding: 'utf8' });
+  const firewall = await open(t, [users(1)]);
+  const before = table();
+  assert.match(before, /handle/);
+  await assert.rejects(firewall.give(users(1).cell!, 4_242, false), /No such file/);
+  assert.equal(table(), before);
+});
+
+test('name servers that change after the start are opened', NEEDS_RULES, async (t) => {
+  const firewall = await open(t, [users(1)]);
+  const before = readFileSync('/etc/resolv.conf', 'utf8');
+  t.mock.method(fs, 'readFileSync', () => `${before}\nnameserver 192.0.2.53\n`);
+  syncBuiltinESMExports();
+  t.after(() => {
+    t.mock.restoreAll();
+    syncBuiltinESMExports();
+  });
+  await firewall.refresh();
+  const set = execFileSync('nft', ['list', 'set', 'inet', TABLE, 'resolvers4'], { encoding: 'utf8' });
+  assert.match(set, /192\.0\.2\.53 \. 53/);
+});
 
 test('rules of a killed host are replaced, and removed at the end', NEEDS_RULES, async () => {
   const tables = () => execFileSync('nft', ['list', 'tables'], { encoding: 'utf8' });
