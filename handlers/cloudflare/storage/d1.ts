@@ -2,6 +2,7 @@
 import * as z from 'zod';
 import type { SqlQuery } from '../../contract/host/host-storage.ts';
 import { D1_SQL_BYTES } from '../../contract/sizes.ts';
+import { Problem } from '../../problem.ts';
 import { fromBase64, toBase64 } from '../../services/base64.ts';
 import { runQueries } from '../../services/storage/sql.ts';
 import { type CallContext, call, run } from '../call.ts';
@@ -44,13 +45,17 @@ export const databaseCalls = [
     path: `${DATABASES}/:database`,
     as: 'storage.overview',
     answer: async (context) => {
+      const name = context.words.database!;
+      // Only commands give `fields`. A deploy only checks the name of the app's own database, which other apps may have too.
+      const isDeploy = !context.url.searchParams.has('fields');
       const found = await databaseOf(context).catch((error) => {
-        // Only commands give `fields`. A deploy only checks the name of the app's own database, which other apps may have too.
-        const isDeploy = !context.url.searchParams.has('fields');
-        if (!isDeploy || !(error instanceof CloudflareError && error.code === CODES.BAD_REQUEST)) throw error;
-        return null;
+        if (!isDeploy) throw error;
+        if (error instanceof CloudflareError && error.code === CODES.BAD_REQUEST) return null;
+        if (!(error instanceof Problem && error.code === 'forbidden')) throw error;
+        throw new CloudflareError(404, CODES.DATABASE_NOT_FOUND, error.message);
       });
-      if (found === null) return shownAs(context.words.database!, context.at);
+      // A deploy binds the `uuid` of the answer. A database that only has a binding of this name is another app's.
+      if (found === null || (isDeploy && found.name !== name)) return shownAs(name, context.at);
       const { databases } = await run(context, 'storage.overview', { id: found.app.id });
       const described = databases.find(({ id }) => id === found.id);
       return { ...shown(found), file_size: described?.bytes ?? 0 };
