@@ -15,11 +15,11 @@ const SESSIONS = 16;
 
 /**
  * Removes unneeded sessions and versions. Logs failed removals.
- * @param isDeploying whether a version is being deployed: it stays
+ * @param isUsed whether a version is being deployed, or is the second version of a split: it stays
  */
 export async function tidyUploads(
   { sessions, versions }: { sessions: string; versions: string },
-  isDeploying: (id: string) => boolean,
+  isUsed: (id: string) => boolean,
 ): Promise<void> {
   const before = Date.now() - KEPT_MS;
   const isOld = async (path: string) => ((await stat(path).catch(() => null))?.mtimeMs ?? 0) < before;
@@ -38,7 +38,6 @@ export async function tidyUploads(
   const kept = new Map<string, number>();
   const ids = (await readdir(versions)).filter(isVersionId).sort().reverse();
   for (const id of ids) {
-    if (isDeploying(id)) continue;
     const version = await readVersion(versions, id);
     const appId = version?.app_id ?? null;
     // Counts versions without an app by account: their apps may never have been created.
@@ -46,8 +45,8 @@ export async function tidyUploads(
     const count = (kept.get(whose) ?? 0) + 1;
     kept.set(whose, count);
     const isGone = appId === null && (await isOld(join(versions, id)));
-    // Checked again: a deploy may have begun since its file was read.
-    if ((isGone || count > VERSIONS) && !isDeploying(id)) await removeUpload(join(versions, id));
+    // Checked last: a deploy may have begun since the file was read.
+    if ((isGone || count > VERSIONS) && !isUsed(id)) await removeUpload(join(versions, id));
   }
 }
 

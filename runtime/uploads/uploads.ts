@@ -312,9 +312,11 @@ export class Uploads {
 
   /** Removes unneeded uploads. Logs failed removals. */
   #tidySoon(): void {
-    tidyUploads({ sessions: this.#sessions, versions: this.#versions }, (id) =>
-      this.#deploying.has(id),
-    ).catch((error: unknown) => log('warn', 'old uploads could not be searched', { error: reason(error) }));
+    const isUsed = (id: string) =>
+      this.#deploying.has(id) || this.#options.apps.seconds().some(({ versionId }) => versionId === id);
+    tidyUploads({ sessions: this.#sessions, versions: this.#versions }, isUsed).catch((error: unknown) =>
+      log('warn', 'old uploads could not be searched', { error: reason(error) }),
+    );
   }
 }
 

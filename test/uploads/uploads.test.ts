@@ -19,8 +19,10 @@ const MANIFEST = JSON.stringify({ manifest: { '/a.txt': { hash: 'a'.repeat(32), 
 /** Starts a server of uploads. `send` posts a body, whose upload the server passes to `work`. */
 async function open(t: TestContext) {
   const paths = layout(temporaryDirectory(t));
+  const seconds: { versionId: string }[] = [];
+  const apps = { seconds: () => seconds };
   // An upload for a new app calls none of the other options.
-  const uploads = new Uploads({ paths, assetsMb: 1 } as unknown as UploadsOptions);
+  const uploads = new Uploads({ paths, apps, assetsMb: 1 } as unknown as UploadsOptions);
   type Work = (upload: Parameters<Uploads['keepAssets']>[0]) => Promise<unknown>;
   const works: Work[] = [];
   const server = createServer((request, response) => {
@@ -49,7 +51,7 @@ async function open(t: TestContext) {
     const text = await response.text();
     return { status: response.status, text };
   };
-  return { uploads, folder: paths.uploads, send };
+  return { uploads, seconds, folder: paths.uploads, send };
 }
 
 const from = (owner: string): Uploader => ({ owner, appId: null });
@@ -223,8 +225,8 @@ test("many uploads of one account do not delay the unpacking of another's", asyn
   await Promise.all(greedy);
 });
 
-test('sessions, and versions of new apps, are bounded for each account; deployed versions stay', async (t) => {
-  const { uploads, folder, send } = await open(t);
+test('sessions, and versions of new apps, are bounded for each account; used versions stay', async (t) => {
+  const { uploads, seconds, folder, send } = await open(t);
   const take = async (owner: string) => {
     const { text } = await send(form({}, { 'index.js': module('index.js') }), (upload) =>
       uploads.take(upload, from(owner), 'me'),
@@ -234,6 +236,8 @@ test('sessions, and versions of new apps, are bounded for each account; deployed
   const first = await take('many/a0');
   const end = Promise.withResolvers<void>();
   const deploying = uploads.deploying('0'.repeat(16), first.id, 'many/a0', () => end.promise);
+  const second = await take('many/split');
+  seconds.push({ versionId: second.id });
   const other = await take('few/app');
   for (let at = 1; at <= 13; at++) await take(`many/a${at}`);
   for (let at = 0; at < 18; at++)
@@ -241,8 +245,8 @@ test('sessions, and versions of new apps, are bounded for each account; deployed
   // Each upload removes surplus versions and sessions in the background.
   await eventually(() => {
     const versions = readdirSync(join(folder, 'versions'));
-    const stay = versions.includes(first.id) && versions.includes(other.id);
-    return stay && versions.length === 12 && readdirSync(join(folder, 'assets')).length <= 17;
+    const stay = [first, second, other].every(({ id }) => versions.includes(id));
+    return stay && versions.length === 13 && readdirSync(join(folder, 'assets')).length <= 17;
   }, 'older versions and sessions have gone');
   end.resolve();
   await deploying;
