@@ -34,8 +34,11 @@ const MODULE_TYPES: Record<string, Module['type']> = {
   'application/json': 'json',
   'text/plain': 'text',
 };
-/** Matches names that are reserved for modules that Cellar adds to Workers. */
-const OWN_NAME = /^cellar-/;
+/**
+ * Matches names that are reserved for modules that Cellar adds to Workers. A name without an extension is allowed:
+ * `wrangler secret put` uploads a module that has the name of the app.
+ */
+const OWN_NAME = /^cellar-(.*\.m?js$|internal:)/;
 
 export interface UnpackOptions {
   /** The file with the body of the upload. */
@@ -252,7 +255,9 @@ function moduleName(given: string): string {
   if (name.startsWith('/') || parts.includes('..') || /[\u0000-\u001f\\]/.test(name) || name.endsWith('/'))
     throw new BuildFailure(`${show(given)} is not a module name`);
   if (OWN_NAME.test(basename(name)))
-    throw new BuildFailure(`${show(given)}: names of modules that begin with cellar- are Cellar's own`);
+    throw new BuildFailure(
+      `${show(given)}: names of JavaScript modules that begin with cellar- are Cellar's own`,
+    );
   return name;
 }
 

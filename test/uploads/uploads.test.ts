@@ -93,6 +93,15 @@ test('modules with impossible names or types are errors of the upload', async (t
   const long = `${'d'.repeat(300)}/b.js`;
   assert.match(await fault({ [long]: module('b.js') }), /cannot be kept as a file: ENAMETOOLONG/);
   assert.match(await fault({ 'b.js': module('b.js', 'constructor') }), /not a supported module type/);
+  for (const name of ['cellar-entry.js', 'a/cellar-d1.mjs', 'cellar-internal:dispatch'])
+    assert.match(await fault({ [name]: module(name) }), /are Cellar's own/);
+});
+
+test('an app may have a name that begins with cellar-, which Wrangler gives the module of its first secret', async (t) => {
+  const { uploads, send } = await open(t);
+  const body = form({ main_module: 'cellar-shop' }, { 'cellar-shop': module('cellar-shop') });
+  const { status, text } = await send(body, (upload) => uploads.take(upload, from('one/cellar-shop'), 'me'));
+  assert.equal(status, 200, text);
 });
 
 test('assets for an unknown session are refused before their body is read', async (t) => {
