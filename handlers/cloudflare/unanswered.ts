@@ -4,6 +4,15 @@ const OWN =
   'storage belongs to one app: the first deploy that binds it makes it, and it is deleted with the app';
 const SECRETS = 'a secret belongs to the app, not to one version: use `wrangler secret`';
 const DOMAINS = 'use `cellar domains` to attach hostnames';
+const PREVIEWS = {
+  what: 'previews of Workers',
+  why: 'use `wrangler versions upload --preview-alias`, or push a branch',
+};
+const REMOTE_DEV = {
+  what: '`wrangler dev --remote`',
+  why: 'use `wrangler dev`, or `wrangler versions upload` for a preview',
+};
+const ROUTES = `Cellar has no zones; ${DOMAINS}`;
 const CONTAINERS = 'deploy with git or `cellar deploy`, and name an image that the operator has added';
 
 /**
@@ -12,13 +21,14 @@ const CONTAINERS = 'deploy with git or `cellar deploy`, and name an image that t
  */
 export const unanswered: readonly { method?: string; path: string; what: string; why: string }[] = [
   { path: '/accounts/*/workers/scripts/*/domains', what: 'custom domains', why: DOMAINS },
+  { path: '/accounts/*/workers/scripts/*/routes', what: 'routes', why: ROUTES },
   { path: '/accounts/*/workers/domains', what: 'custom domains', why: DOMAINS },
   {
     path: '/zones/*/email',
     what: 'rules of e-mail routing',
     why: 'use `cellar mail` to choose the addresses of an app',
   },
-  { path: '/zones', what: 'zones and routes', why: `Cellar has no zones; ${DOMAINS}` },
+  { path: '/zones', what: 'zones and routes', why: ROUTES },
   {
     path: '/accounts/*/workflows/*/instances/terminate',
     what: 'ending all instances of a Workflow at once',
@@ -205,18 +215,12 @@ export const unanswered: readonly { method?: string; path: string; what: string;
     what: 'subscriptions to events',
     why: 'alerts of an app report deploys and errors',
   },
-  {
-    path: '/accounts/*/workers/workers/*/previews',
-    what: 'previews of Workers',
-    why: 'use `wrangler versions upload --preview-alias`, or push a branch',
-  },
+  { method: 'POST', path: '/accounts/*/workers/workers', ...PREVIEWS },
+  { path: '/accounts/*/workers/workers/*/previews', ...PREVIEWS },
   { path: '/accounts/*/workers/workers/*', what: 'secrets of one version', why: SECRETS },
   { path: '/accounts/*/workers/scripts/*/versions', what: 'secrets of one version', why: SECRETS },
-  {
-    path: '/accounts/*/workers/scripts/*/edge-preview',
-    what: '`wrangler dev --remote`',
-    why: 'use `wrangler dev`, or `wrangler versions upload` for a preview',
-  },
+  { path: '/accounts/*/workers/scripts/*/edge-preview', ...REMOTE_DEV },
+  { path: '/accounts/*/workers/scripts/*/subdomain/edge-preview', ...REMOTE_DEV },
   {
     path: '/accounts/*/workers/subdomain',
     what: '`wrangler dev --remote`, and changing the subdomain',

@@ -16,5 +16,8 @@ test('every call that is not implemented has a reason of its own, which no other
   assert.match(reason('PUT', 'triggers/app'), /^event triggers/);
   assert.match(reason('POST', 'challenges/widgets'), /^Turnstile: /);
   assert.match(reason('POST', 'email/sending/send'), /send_email/);
+  assert.match(reason('GET', 'workers/scripts/app/subdomain/edge-preview'), /^`wrangler dev --remote`: /);
+  assert.match(reason('PUT', 'workers/scripts/app/routes'), /^routes: .*cellar domains/);
+  assert.match(reason('POST', 'workers/workers'), /^previews of Workers: /);
   assert.equal(whyUnanswered('GET', '/accounts/one/unknown'), null);
 });
