@@ -7,7 +7,7 @@ import type { QueueConsumer } from '../../contract/host/host-releases.ts';
 import { type CallContext, call } from '../call.ts';
 import { CloudflareError, CODES } from '../codes.ts';
 import { changeTriggers } from '../workers/deploying.ts';
-import { type Kept, keptPlaces, nameOfNew, numberedPage } from './kept.ts';
+import { type Kept, keptPlaces, nameOfNew, noJurisdiction, numberedPage } from './kept.ts';
 
 const QUEUES = '/accounts/:account/queues';
 
@@ -47,6 +47,7 @@ export const queueCalls = [
     as: 'apps.create',
     body: z.object({
       queue_name: nameOfNew,
+      jurisdiction: noJurisdiction,
       settings: z
         .undefined(
           'must be left out: a queue has no settings; its consumer has them in the configuration of the project',

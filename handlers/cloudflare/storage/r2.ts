@@ -30,7 +30,10 @@ export const bucketCalls = [
     method: 'POST',
     path: BUCKETS,
     as: 'apps.create',
-    body: z.object({ name: nameOfNew }),
+    body: z.object({
+      name: nameOfNew,
+      storageClass: z.literal('Standard', 'must be Standard: Cellar has one storage class').optional(),
+    }),
     answer: async ({ at }, { name }) => ({ name, creation_date: at }),
   }),
   call({

@@ -45,6 +45,13 @@ test('a setting that Cellar lacks, and a value that is no base64, are refused by
       { queue_name: 'jobs', settings: { delivery_delay: 60 } },
       /settings: must be left out: a queue has no settings/,
     ],
+    ['POST', '/queues', { queue_name: 'jobs', jurisdiction: 'eu' }, /jurisdiction: must be left out/],
+    [
+      'POST',
+      '/r2/buckets',
+      { name: 'files', storageClass: 'InfrequentAccess' },
+      /storageClass: must be Standard/,
+    ],
     ['POST', '/d1/database', { name: 'notes', jurisdiction: 'eu' }, /jurisdiction: must be left out/],
     [
       'PUT',
