@@ -75,16 +75,19 @@ export function asProblem(error: unknown, requestId: string): Problem {
   return new Problem('internal_error');
 }
 
+/** Returns the headers that a response with this status needs: `Retry-After` for a 503 or 429. */
+export function retryHeaders(status: number): Record<string, string> {
+  return status === 503 || status === 429 ? { 'retry-after': RETRY_AFTER_S } : {};
+}
+
 /** Returns the response for a problem. A 503 or 429 gets `Retry-After`. */
 export function problemResponse(problem: Problem, headers: Record<string, string> = {}): Response {
-  const retry: Record<string, string> =
-    problem.status === 503 || problem.status === 429 ? { 'retry-after': RETRY_AFTER_S } : {};
   return new Response(`${JSON.stringify(problem.body())}\n`, {
     status: problem.status,
     headers: {
       'content-type': 'application/problem+json',
       'cache-control': 'no-store',
-      ...retry,
+      ...retryHeaders(problem.status),
       ...headers,
     },
   });

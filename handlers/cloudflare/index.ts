@@ -7,7 +7,7 @@ import { audited, detailsOf, isAudited, type Target } from '../audit.ts';
 import type { Context, RequestContext } from '../context.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
 import { requireKeyForNewApp } from '../key-scopes.ts';
-import { Problem } from '../problem.ts';
+import { Problem, retryHeaders } from '../problem.ts';
 import { discard, readBytes, requireModerate } from '../transports/body.ts';
 import { requireDataDestination } from '../transports/destination.ts';
 import { failure } from '../transports/failure.ts';
@@ -223,7 +223,7 @@ function parse(text: string): unknown {
 }
 
 function envelope(body: object, status: number): Response {
-  return Response.json(body, { status, headers: { 'cache-control': 'no-store' } });
+  return Response.json(body, { status, headers: { 'cache-control': 'no-store', ...retryHeaders(status) } });
 }
 
 function patternOf(path: string): RegExp {

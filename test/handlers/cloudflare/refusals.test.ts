@@ -73,6 +73,17 @@ test('a setting that Cellar lacks, and a value that is no base64, are refused by
   assert.ok(!control.host.sent.some(({ path }) => path.includes('/storage/kv/value')));
 });
 
+test('Wrangler learns when to repeat a call that the host cannot answer now', async (t) => {
+  t.after(() => {
+    control.host.failing = null;
+  });
+  control.host.failing = 503;
+  const { status, headers } = await control.fetch('GET', `/client/v4/accounts/${account}/queues`, {
+    headers: { authorization: `Bearer ${key}` },
+  });
+  assert.deepEqual([status, headers.get('retry-after')], [503, '1']);
+});
+
 test('Wrangler finds a namespace by the title that it created, and learns why it cannot be deleted', async () => {
   const { result: made } = await call('POST', '/storage/kv/namespaces', { title: 'words' });
   const { result: listed } = await call('GET', '/storage/kv/namespaces');
