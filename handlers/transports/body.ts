@@ -1,4 +1,5 @@
 // Reads or discards untrusted request bodies.
+import { endOfString } from '../contract/json-text.ts';
 import { BODY_BYTES } from '../contract/sizes.ts';
 import { cutText } from '../contract/text.ts';
 import { Problem } from '../problem.ts';
@@ -211,14 +212,4 @@ function beginsValue(text: string, from: number): boolean {
   let at = from;
   while (text[at] === ' ' || text[at] === '\n' || text[at] === '\r' || text[at] === '\t') at++;
   return text[at] === ':';
-}
-
-/** Returns the position of the closing quote of the string at `start`; the text's length when there is none. */
-function endOfString(text: string, start: number): number {
-  for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
-    let backslashes = 0;
-    while (text[at - 1 - backslashes] === '\\') backslashes++;
-    if (backslashes % 2 === 0) return at;
-  }
-  return text.length;
 }

@@ -1,6 +1,6 @@
 // Translates responses of an OpenAI-compatible server to those of Workers AI. For text generation, the server's own fields
 // are kept, because some of Cloudflare's models return them too.
-import { type Call, isObject } from './calls.ts';
+import { isObject, type Sent } from './calls.ts';
 import { failedUpstream } from './errors.ts';
 
 /** Maximum characters of a line in a streamed response, as far as the line has arrived. */
@@ -12,10 +12,10 @@ const DATA = /^data: ?/;
  * @returns JSON
  * @throws {AiError} when a response of another kind lacks the expected fields
  */
-export function wholeAnswer({ kind, body }: Call, text: string): string {
+export function wholeAnswer({ kind, asksJson }: Pick<Sent, 'kind' | 'asksJson'>, text: string): string {
   if (kind === 'responses') return text;
   const answer = parse(text);
-  const translated = kind === 'chat' ? completion(answer, body) : embeddings(answer);
+  const translated = kind === 'chat' ? completion(answer, asksJson) : embeddings(answer);
   if (translated === null)
     throw failedUpstream(
       'The response of the AI server lacks the fields of the OpenAI API; the operator can check RUNNER_AI_URL.',
@@ -23,21 +23,16 @@ export function wholeAnswer({ kind, body }: Call, text: string): string {
   return JSON.stringify(translated);
 }
 
-function completion(answer: unknown, body: Call['body']): object | null {
+function completion(answer: unknown, asksJson: boolean): object | null {
   const message = isObject(answer) && first(answer.choices)?.message;
   if (!isObject(message)) return null;
   const content = typeof message.content === 'string' ? message.content : '';
   const calls = Array.isArray(message.tool_calls) ? message.tool_calls.map(toolCall) : [];
   return {
     ...(answer as object),
-    response: asksJson(body) ? (parse(content) ?? content) : content,
+    response: asksJson ? (parse(content) ?? content) : content,
     ...(calls.length > 0 && { tool_calls: calls }),
   };
-}
-
-/** Whether the app asked for JSON Mode, in which `response` is an object. */
-function asksJson({ response_format: format }: Call['body']): boolean {
-  return isObject(format) && (format.type === 'json_object' || format.type === 'json_schema');
 }
 
 /** Translates a tool call. Parses its arguments, which OpenAI sends as a string of JSON. */

@@ -1,13 +1,14 @@
 // Serves the AI bindings of one app, at the app's own socket.
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { hasAtMost } from '../../handlers/contract/json-text.ts';
 import { AppCalls, type Shared } from '../app-services/app-calls.ts';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-service-http.ts';
 import type { ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
 import { StreamTranslator, wholeAnswer } from './answers.ts';
-import { type Call, callOf, isObject } from './calls.ts';
+import { callOf, isObject, type Sent, serialized } from './calls.ts';
 import {
   AiError,
   errorBody,
@@ -25,6 +26,8 @@ import { type AiServer, ask, TIMED_OUT } from './upstream.ts';
 const QUESTION_BYTES = 8 * 2 ** 20;
 /** Maximum bytes of a response that is not streamed. */
 const ANSWER_BYTES = 16 * 2 ** 20;
+/** Maximum objects, arrays and fields of a request. More would fill the heap. Images are arrays of many numbers. */
+const JSON_PARTS = 200_000;
 /** Maximum concurrent calls of an app. */
 const CALLS = 32;
 /** Timeout for receiving a request, in ms. */
@@ -66,13 +69,13 @@ export class AppServer {
       await queue.run({ owner, signal: left }, async () => {
         request.socket.setTimeout(LIMITS.silenceMs);
         const answer = await ask(this.#upstream, call, left);
-        if (call.body.stream === true) await sendStream(call.kind, answer, response);
+        if (call.isStream) await sendStream(call.kind, answer, response);
         else await sendWhole(call, answer, response, held);
       });
     });
   }
 
-  async #read(request: IncomingMessage, held: ReservedMemory): Promise<Call> {
+  async #read(request: IncomingMessage, held: ReservedMemory): Promise<Sent> {
     const { pathname } = new URL(request.url!, 'http://ai');
     if (request.method !== 'POST' || !PATHS.includes(pathname))
       throw notFound(`${pathname} is not run here: only run(), with text generation and embeddings.`);
@@ -85,15 +88,17 @@ export class AppServer {
       tooLarge: () => tooLarge(`The inputs may have at most ${QUESTION_BYTES} bytes.`),
       held,
     });
+    if (!hasAtMost(JSON_PARTS, '{[:', text))
+      throw invalidInput(`The inputs may have at most ${JSON_PARTS} objects, arrays and fields.`);
     const asked: unknown = parse(text);
     if (!isObject(asked)) throw invalidInput('The inputs are not valid JSON.');
     const { models } = this.#upstream;
-    return callOf(Object.hasOwn(models, model) ? models[model]! : model, asked.inputs);
+    return serialized(callOf(Object.hasOwn(models, model) ? models[model]! : model, asked.inputs));
   }
 }
 
 async function sendWhole(
-  call: Call,
+  call: Sent,
   answer: Response,
   response: ServerResponse,
   held: ReservedMemory,
@@ -103,7 +108,7 @@ async function sendWhole(
 }
 
 /** Streams an answer to the app, with backpressure. */
-async function sendStream(kind: Call['kind'], answer: Response, response: ServerResponse): Promise<void> {
+async function sendStream(kind: Sent['kind'], answer: Response, response: ServerResponse): Promise<void> {
   const translator = kind === 'chat' ? new StreamTranslator() : null;
   response.writeHead(200, { 'content-type': 'text/event-stream' });
   response.flushHeaders();

@@ -13,6 +13,15 @@ export interface Call {
   body: Json & { model: string };
 }
 
+/** A request to the AI server, serialized: its objects would need a multiple of that memory while it waits. */
+export interface Sent extends Pick<Call, 'kind' | 'path'> {
+  model: string;
+  body: Buffer;
+  isStream: boolean;
+  /** Whether the app asked for JSON Mode, in which `response` is an object. */
+  asksJson: boolean;
+}
+
 /** Parameters of text generation with the same name in both formats. */
 const SAME = [
   'max_tokens',
@@ -70,6 +79,13 @@ export function callOf(model: string, inputs: unknown): Call {
   throw invalidInput(
     'Only text generation ("messages", "prompt" or "input") and embeddings ("text") are run here.',
   );
+}
+
+/** Serializes a request. */
+export function serialized({ kind, path, body }: Call): Sent {
+  const { model, stream, response_format: format } = body;
+  const asksJson = isObject(format) && (format.type === 'json_object' || format.type === 'json_schema');
+  return { kind, path, model, body: Buffer.from(JSON.stringify(body)), isStream: stream === true, asksJson };
 }
 
 function chat(model: string, inputs: Json): Call {

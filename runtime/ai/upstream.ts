@@ -1,6 +1,6 @@
 // Calls the AI server, and adds its API key, which apps do not get.
 import { cutText } from '../../handlers/contract/text.ts';
-import type { Call } from './calls.ts';
+import type { Sent } from './calls.ts';
 import {
   AiError,
   failedUpstream,
@@ -38,7 +38,7 @@ const ERROR_LENGTH = 1_000;
  */
 export async function ask(
   { url, key }: AiServer,
-  { path, body }: Call,
+  { path, model, body }: Sent,
   left: AbortSignal,
 ): Promise<Response> {
   const deadline = AbortSignal.timeout(DEADLINE_MS);
@@ -46,12 +46,12 @@ export async function ask(
     const response = await fetch(`${url.replace(/\/+$/, '')}${path}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json', ...(key !== '' && { authorization: `Bearer ${key}` }) },
-      body: JSON.stringify(body),
+      body,
       // Sends the key to this server only: no redirects.
       redirect: 'manual',
       signal: AbortSignal.any([deadline, left]),
     });
-    if (!response.ok) throw await refusal(response, body.model, key);
+    if (!response.ok) throw await refusal(response, model, key);
     return response;
   } catch (error) {
     if (error instanceof AiError || left.aborted) throw error;

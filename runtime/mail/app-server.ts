@@ -19,7 +19,7 @@ import {
   tooLarge,
 } from './errors.ts';
 import { BINDING_HEADER, type Restrictions, readBindingHeader } from './headers.ts';
-import { MESSAGE_BYTES, type Message, messageOf } from './message.ts';
+import { MESSAGE_BYTES, type Message, messageOf, parseJson } from './message.ts';
 import type { Rates } from './rates.ts';
 import { requireSender } from './sender.ts';
 import type { SmtpServer } from './smtp-server.ts';
@@ -141,8 +141,9 @@ function answer(response: ServerResponse, status: number, body: string): void {
 
 function parsed(text: string): unknown {
   try {
-    return JSON.parse(text);
-  } catch {
+    return parseJson(text);
+  } catch (error) {
+    if (error instanceof MailError) throw error;
     throw invalid('The request is not valid JSON.');
   }
 }

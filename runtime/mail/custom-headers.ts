@@ -22,14 +22,21 @@ const FIELDS = ['from', 'to', 'cc', 'bcc', 'subject', 'reply-to'];
 const OTHERS =
   /^(?:date|message-id|mime-version|sender|received|return-path|delivered-to|authentication-results|arc-.*|resent-.*|content-.*|dkim-.*|domainkey-.*|received-.*|apparently-.*)$/;
 
+/** Checks the number of headers, which may be unchecked otherwise. @throws {MailError} when they are too many */
+export function requireFewHeaders(headers: unknown): void {
+  if (typeof headers !== 'object' || headers === null) return;
+  const { length } = Object.keys(headers);
+  if (length > MOST)
+    throw headersTooMany(`An e-mail may have at most ${MOST} headers of its own, not ${length}.`);
+}
+
 /**
  * Checks the headers, and returns them unchanged.
  * @throws {MailError} when one is invalid or not allowed, or when they are too many or too large
  */
 export function customHeaders(headers: Record<string, string>): Record<string, string> {
+  requireFewHeaders(headers);
   const all = Object.entries(headers);
-  if (all.length > MOST)
-    throw headersTooMany(`An e-mail may have at most ${MOST} headers of its own, not ${all.length}.`);
   let bytes = 0;
   for (const [name, value] of all) {
     const shown = JSON.stringify(cutText(name, NAME_BYTES));

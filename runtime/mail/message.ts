@@ -2,9 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import MailComposer from 'nodemailer/lib/mail-composer';
 import { z } from 'zod';
+import { hasAtMost } from '../../handlers/contract/json-text.ts';
 import { cutText } from '../../handlers/contract/text.ts';
 import { asciiDomainOf, isAddress } from './addresses.ts';
-import { customHeaders } from './custom-headers.ts';
+import { customHeaders, requireFewHeaders } from './custom-headers.ts';
 import { invalid, missing, tooLarge, tooManyRecipients } from './errors.ts';
 import { rawMessage } from './raw-message.ts';
 
@@ -12,6 +13,8 @@ import { rawMessage } from './raw-message.ts';
 export const MESSAGE_BYTES = 5 * 2 ** 20;
 /** Maximum recipients, in `to`, `cc` and `bcc` together. */
 export const RECIPIENTS = 50;
+/** Maximum brackets, commas and colons of an e-mail as JSON. More would fill the heap with values and their faults. */
+const JSON_PARTS = 10_000;
 /** Maximum characters of the subject. */
 const SUBJECT_LENGTH = 998;
 const ATTACHMENTS = 32;
@@ -93,6 +96,17 @@ export async function messageOf(asked: unknown, destination: string | undefined)
   return message;
 }
 
+/**
+ * Parses the JSON of an e-mail.
+ * @throws {SyntaxError} when it is not JSON
+ * @throws {MailError} when it has too many values
+ */
+export function parseJson(text: string): unknown {
+  if (!hasAtMost(JSON_PARTS, '{[,:', text))
+    throw tooLarge(`An e-mail may have at most ${JSON_PARTS} brackets, commas and colons in its JSON.`);
+  return JSON.parse(text);
+}
+
 /** Checks the size of an e-mail. @param bytes its size, or a lower bound of it @throws {MailError} when it is too large */
 function requireSize(bytes: number): void {
   if (bytes > MESSAGE_BYTES)
@@ -110,6 +124,8 @@ function fromRaw(asked: unknown, destination: string | undefined): Message {
 async function fromFields(asked: unknown, destination: string | undefined): Promise<Message> {
   for (const field of ['from', 'subject'])
     if ((asked as Record<string, unknown> | null)?.[field] == null) throw missing(field);
+  // Before the schema, which would make an object for each invalid value.
+  requireFewHeaders((asked as Record<string, unknown>).headers);
   const { from, cc, bcc, replyTo, subject, text, html, headers, attachments, ...given } = checked(
     Built,
     asked,

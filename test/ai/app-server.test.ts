@@ -20,9 +20,9 @@ async function serving(t: TestContext, { url }: AiServer, shared: Shared) {
   const { handle, socket } = listeningSocketOf(t);
   const answerer = await AppServer.listen(handle, { url, key: AI_KEY, models: {} }, shared);
   t.after(() => answerer.close());
-  return (model: string, signal?: AbortSignal) => {
+  return (model: string, signal?: AbortSignal, inputs = '{"prompt":"hi"}') => {
     const headers = { 'content-type': 'application/json', 'cf-consn-model-id': model };
-    return post(socket, '/run', { headers, body: JSON.stringify({ inputs: { prompt: 'hi' } }), signal });
+    return post(socket, '/run', { headers, body: `{"inputs":${inputs}}`, signal });
   };
 }
 
@@ -152,4 +152,23 @@ test('an answer that breaks off is reported as one of the AI server', async (t) 
   const { status, text } = await answer;
   assert.equal(status, 502, text);
   assert.match(text, /ended its answer too early/);
+});
+
+test('inputs that need a multiple of their bytes once parsed are refused before, and images are not', async (t) => {
+  await using upstream = await new AiServer().start();
+  const budget = new Budget(2 ** 30, noCapacity);
+  const queue = new FairQueue({ name: 'calls', running: 1, runningPerOwner: 1, waitingPerOwner: 1 });
+  const run = await serving(t, upstream, { owner: 'greedy', budget, queue });
+  const many = (part: string) => part.repeat((7 * 2 ** 20) / part.length);
+  const names = Array.from({ length: 300_000 }, (_, n) => `"x${n}":1`).join();
+  for (const inputs of [`{"messages":[${many('{},')}{}]}`, `{"prompt":"hi",${names}}`]) {
+    const { status, text } = await run('quick', undefined, inputs);
+    assert.equal(status, 400, text);
+    assert.match(text, /at most 200000 objects, arrays and fields/);
+  }
+  assert.equal(upstream.asked.length, 0);
+  const png = `137,80,78,71,13,10,26,10,${many('7,')}7`;
+  const { status, text } = await run('quick', undefined, `{"prompt":"{[:","image":[${png}]}`);
+  assert.equal(status, 200, text);
+  assert.match(upstream.asked[0]!.body.messages[0].content[1].image_url.url, /^data:image\/png;base64,/);
 });

@@ -266,6 +266,26 @@ test('input made to block the mail service is refused at once', async () => {
   assert.ok(quoted() < 500, `${quoted()} ms of the processor`);
 });
 
+test('JSON of an e-mail whose values would fill the heap is refused before it is parsed', async (t) => {
+  const budget = new Budget(2 ** 30, (limit) => new Error(limit));
+  const queue = new FairQueue({ name: 'e-mails', running: 1, runningPerOwner: 1, waitingPerOwner: 1 });
+  const options = { server: serverOf('smtp://127.0.0.1:1'), senders: appSenders(FROM, []) };
+  const { handle, socket } = listeningSocketOf(t);
+  const shared = { owner: 'greedy', budget, queue, rates: new Rates() };
+  const answerer = await AppServer.listen(handle, options, shared);
+  t.after(() => answerer.close());
+  const headers = { [BINDING_HEADER]: bindingHeader({}) };
+  const fields = '"from":"a@example.com","subject":"x","text":"x"';
+  for (const [more, expected] of [
+    [`"to":[${'1,'.repeat(10_000)}1]`, /at most 10000 brackets, commas and colons/],
+    [`"to":[${'1,'.repeat(9_000)}1]`, /Invalid input/],
+  ] as const) {
+    const { status, text } = await post(socket, '/', { headers, body: `{${fields},${more}}` });
+    assert.ok(status >= 400 && status < 500, text);
+    assert.match(text, expected);
+  }
+});
+
 test('the mail server’s settings are parsed, and no error shows its password', () => {
   assert.deepEqual(
     smtpServer(`smtp://${encodeURIComponent(USER)}:${encodeURIComponent(PASSWORD)}@mail.example.com`),

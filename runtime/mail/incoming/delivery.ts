@@ -6,7 +6,7 @@ import { asciiJson } from '../../edge/http/body/ascii-json.ts';
 import { log, reason } from '../../log.ts';
 import { domainOf } from '../addresses.ts';
 import { internal, MailError } from '../errors.ts';
-import { MESSAGE_BYTES } from '../message.ts';
+import { MESSAGE_BYTES, parseJson } from '../message.ts';
 import { Rates } from '../rates.ts';
 import { type Incoming, MAIL_BYTES } from './incoming.ts';
 import { ENVELOPE_HEADER } from './messages.ts';
@@ -148,7 +148,7 @@ class Conversation {
     }
     let asked: Asked;
     try {
-      asked = JSON.parse(String(data)) as Asked;
+      asked = parseJson(String(data)) as Asked;
       if (typeof asked !== 'object' || asked === null) throw new Error('no object');
     } catch {
       this.#end({ kind: 'failed', reason: 'the answer of the app is not valid' });

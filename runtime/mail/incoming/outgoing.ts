@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { FairQueue, QueueFull } from '../../queues/fair-queue.ts';
 import { comparable, domainOf, isAddress } from '../addresses.ts';
 import type { MailServiceOptions } from '../app-server.ts';
-import { customHeaders } from '../custom-headers.ts';
+import { customHeaders, requireFewHeaders } from '../custom-headers.ts';
 import { deliver } from '../deliver.ts';
 import {
   headerNotAllowed,
@@ -126,6 +126,7 @@ export class Outgoing {
 /** Adds In-Reply-To and References to the headers of a reply, so that mail readers show the reply in its conversation. */
 function threaded(fields: object, id: string | undefined, references: string[]): Record<string, unknown> {
   const own = 'headers' in fields && typeof fields.headers === 'object' ? fields.headers : {};
+  requireFewHeaders(own);
   if (id === undefined) return { ...own };
   // Leaves out the oldest ids, so that the header does not get too long.
   const all = [...references, id].slice(-20).join(' ').slice(-1_000);

@@ -4,11 +4,12 @@ import { test } from 'node:test';
 import { appSenders } from '../../../runtime/mail/addresses.ts';
 import { headOf, valuesOf } from '../../../runtime/mail/incoming/head.ts';
 import { Outgoing } from '../../../runtime/mail/incoming/outgoing.ts';
-import type { Message } from '../../../runtime/mail/message.ts';
+import { type Message, messageOf } from '../../../runtime/mail/message.ts';
 import { Rates } from '../../../runtime/mail/rates.ts';
 import { smtpServer } from '../../../runtime/mail/smtp-server.ts';
 
-test('a reply has In-Reply-To and References once, however the app spells them', async () => {
+/** Returns a received e-mail, and what sends the replies to it. `sent`: those that were sent */
+function receiving() {
   const raw = Buffer.from('From: ann@mail.example\r\nMessage-ID: <1@mail.example>\r\n\r\nHi\r\n');
   const incoming = {
     ...{ owner: 'ada', from: 'ann@mail.example', to: 'info@shop.example', dmarc: 'pass' as const },
@@ -20,6 +21,11 @@ test('a reply has In-Reply-To and References once, however the app spells them',
     senders: appSenders('cellar@shop.example', []),
   };
   const outgoing = new Outgoing(options, async (_server, message) => void sent.push(message));
+  return { outgoing, incoming, sent };
+}
+
+test('a reply has In-Reply-To and References once, however the app spells them', async () => {
+  const { outgoing, incoming, sent } = receiving();
   const fields = { from: 'info@shop.example', subject: 'Thanks', text: 'We have it.' };
   const headers = { 'in-reply-to': '<1@mail.example>', REFERENCES: '<1@mail.example>', 'X-Order': '17' };
   for (const given of [headers, null]) {
@@ -29,4 +35,21 @@ test('a reply has In-Reply-To and References once, however the app spells them',
       assert.deepEqual(valuesOf(head, name), ['<1@mail.example>'], name);
     assert.deepEqual(valuesOf(head, 'x-order'), given === null ? [] : ['17']);
   }
+});
+
+test('headers that are too many are counted before they are copied and checked', async () => {
+  const headers = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`X-${n}`, n]));
+  const given = { from: 'info@shop.example', subject: 'Thanks', text: 'We have it.', headers };
+  const tooMany = { code: 'E_HEADERS_TOO_MANY' };
+  await assert.rejects(messageOf({ ...given, to: 'ann@mail.example' }, undefined), tooMany);
+  const { outgoing, incoming } = receiving();
+  let read = 0;
+  const watched = new Proxy(headers, {
+    get(target, name) {
+      read++;
+      return Reflect.get(target, name);
+    },
+  });
+  await assert.rejects(outgoing.reply(incoming, new Rates(), { ...given, headers: watched }), tooMany);
+  assert.equal(read, 0);
 });

@@ -1,0 +1,25 @@
+// Scans JSON texts before they are parsed.
+
+/**
+ * Returns whether a JSON text has at most `most` of some characters, such as `{[,`. Those in strings do not count. They
+ * bound the time and memory of parsing better than the bytes do.
+ */
+export function hasAtMost(most: number, characters: string, text: string): boolean {
+  let count = 0;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at]!;
+    if (character === '"') at = endOfString(text, at);
+    else if (characters.includes(character) && ++count > most) return false;
+  }
+  return true;
+}
+
+/** Returns the position of the closing quote of the string at `start`; the text's length when there is none. */
+export function endOfString(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
+    let backslashes = 0;
+    while (text[at - 1 - backslashes] === '\\') backslashes++;
+    if (backslashes % 2 === 0) return at;
+  }
+  return text.length;
+}
