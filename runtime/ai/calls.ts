@@ -1,7 +1,7 @@
 // Translates requests in the format of Workers AI to requests for an OpenAI-compatible server.
 import { cutText } from '../../handlers/contract/text.ts';
 import { DECODED, formatOf } from '../images/formats.ts';
-import { invalidInput } from './errors.ts';
+import { type AiError, invalidInput } from './errors.ts';
 
 type Json = Record<string, unknown>;
 
@@ -115,6 +115,10 @@ function responses(model: string, { store: _, ...inputs }: Json): Call {
       throw invalidInput(
         `"${cutText(name, 100)}" is not supported: apps may not store data on the AI server.`,
       );
+  // The type of a reference may be left out.
+  for (const item of [inputs.input].flat())
+    if (isObject(item) && item.id != null && typeof item.role !== 'string' && typeof item.type !== 'string')
+      throw storedUpstream();
   return { kind: 'responses', path: '/responses', body: { ...inputs, model, store: false } };
 }
 
@@ -182,7 +186,7 @@ function requireOwnMedia(inputs: Json): void {
       const each = (value as Json)[name];
       const given = isObject(each) ? each.url : each;
       if (typeof each === 'string' && (name === 'file_id' || (name === 'type' && each === 'item_reference')))
-        throw invalidInput('Files and items that are stored on the AI server are not allowed.');
+        throw storedUpstream();
       if (/_url$/i.test(name) && typeof given === 'string' && !/^data:/i.test(given))
         throw invalidInput(
           `${cutText(name, 100)} must be a data: URL, with the bytes in it: addresses are not fetched.`,
@@ -190,6 +194,10 @@ function requireOwnMedia(inputs: Json): void {
       if (typeof each === 'object' && each !== null) left.push(each);
     }
   }
+}
+
+function storedUpstream(): AiError {
+  return invalidInput('Files and items that are stored on the AI server are not allowed.');
 }
 
 function isText(value: unknown): boolean {

@@ -58,8 +58,22 @@ test('apps can use neither stored objects nor background work of the AI server',
     chat({ type: 'file', file: { file_id: 'file-1' } }),
     { input: [{ role: 'user', content: [{ type: 'input_image', file_id: 'file-1' }] }] },
     { input: [{ type: 'item_reference', id: 'msg_1' }] },
+    { input: [{ id: 'msg_1' }] },
+    {
+      input: [
+        { role: 'user', content: 'x' },
+        { type: null, role: null, id: 'msg_1' },
+      ],
+    },
+    { input: { id: 'msg_1' } },
   ])
     assert.throws(() => callOf('m', asked), { message: /stored on the AI server are not allowed/ });
+  const items = [
+    { type: 'function_call', id: 'fc_1' },
+    { role: 'assistant', id: 'msg_1', content: 'x' },
+    'x',
+  ];
+  assert.deepEqual(callOf('m', { input: items }).body.input, items);
   // The model's name must not change the path.
   for (const model of ['../files', '/v1/files', 'http://10.0.0.1/'])
     assert.equal(callOf(model, { input: 'x' }).path, '/responses');
