@@ -44,10 +44,19 @@ export class Engine {
     await this.#call('POST', `/images/create?fromSrc=-&repo=${encodeURIComponent(image)}`, tar);
   }
 
-  /** @returns the id of the new container. @throws {EngineError} */
+  /**
+   * Creates a container. Replaces one of the same name, which is left when an earlier call timed out.
+   * @returns the id of the new container
+   * @throws {EngineError}
+   */
   async create(name: string, settings: object): Promise<string> {
     const path = `/containers/create?name=${encodeURIComponent(name)}`;
-    return ((await this.#call('POST', path, settings)) as { Id: string }).Id;
+    const create = async () => ((await this.#call('POST', path, settings)) as { Id: string }).Id;
+    return create().catch(async (error: unknown) => {
+      if (!(error instanceof EngineError && error.status === 409)) throw error;
+      await this.remove(encodeURIComponent(name));
+      return create();
+    });
   }
 
   /** @throws {EngineError} */
