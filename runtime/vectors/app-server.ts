@@ -1,5 +1,5 @@
 // Serves the vector indexes of one app, at the app's own socket.
-import { readdir, stat } from 'node:fs/promises';
+import { open, readdir, stat } from 'node:fs/promises';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { finished } from 'node:stream/promises';
@@ -131,7 +131,7 @@ export class AppServer {
           signal: AbortSignal.any([left, this.#closing.signal]),
         });
       const running = GROWING.includes(operation)
-        ? this.#quota.during(body.length, () => sizeOf(this.#directory), work)
+        ? this.#quota.during(body.length, () => usedBytes(this.#directory, file), work)
         : work();
       this.#running.add(running);
       const text = await running.finally(() => this.#running.delete(running));
@@ -145,6 +145,22 @@ export class AppServer {
       await finished(response, { signal: AbortSignal.timeout(RESPONSE_MS) }).catch(() => response.destroy());
     });
   }
+}
+
+/** Returns the bytes of all indexes, without the free pages of one. They count again when another index grows. */
+async function usedBytes(directory: string, file: string): Promise<number> {
+  const [size, free] = await Promise.all([sizeOf(directory), freeBytes(file)]);
+  return size - free;
+}
+
+/** Returns the bytes of the free pages of an SQLite file, which has them after deletions; 0 without a file. */
+async function freeBytes(file: string): Promise<number> {
+  await using opened = await open(file).catch(() => null);
+  const head = Buffer.alloc(100);
+  await opened?.read(head, 0, head.length, 0);
+  const pageBytes = head.readUInt16BE(16);
+  // SQLite stores 65,536 as 1.
+  return (pageBytes === 1 ? 65_536 : pageBytes) * head.readUInt32BE(36);
 }
 
 async function sizeOf(directory: string): Promise<number> {

@@ -389,6 +389,11 @@ test('an app stores no more than its quota, and can still delete', async (t) => 
     /"code":40003,"error":"the vectors of this app may have at most 1 MiB in all \(RUNNER_APP_MAX_MB\)"/,
   );
   assert.equal((await call('/deleteByIds', JSON.stringify({ ids: ['v0'] }))).status, 200);
+  const ids = Array.from({ length: 1_000 }, (_, n) => `v${n}`);
+  for (const some of [ids.slice(0, 500), ids.slice(500)])
+    assert.equal((await call('/deleteByIds', JSON.stringify({ ids: some }))).status, 200);
+  const again = await call('/insert', lines(0));
+  assert.equal(again.status, 200, again.text);
 });
 
 test('inserts at once exceed the quota no more than those one after another', async (t) => {
