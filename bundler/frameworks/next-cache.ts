@@ -1,10 +1,11 @@
 // Copies pages that Next.js made at build time into the cache of the Worker, as `opennextjs-cloudflare deploy` does. The
 // kind of the cache is found by its name in the Worker's code: OpenNext's `populateCache` uses the same names.
 import { createHash } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 import { BuildFailure } from '../failure.ts';
+import { filesIn } from '../files-in.ts';
 import { copyAssets } from '../project/assets.ts';
 import { isThere } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
@@ -91,12 +92,12 @@ export function tagsMigration(binding: string, out: string, target: string): Dat
 function copyByKey(place: Place, from: string, to: string, limitMb: number): number {
   const copied = `${to}-copied`;
   copyAssets(place, from, copied, limitMb);
-  // Only the copy is listed: `readdirSync` follows symbolic links, and the copy has none.
-  const files = readdirSync(copied, { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
-  for (const { parentPath, name } of files) {
-    const target = join(to, keyOf(relative(copied, join(parentPath, name))));
+  // Lists the copy, because it has no symbolic links.
+  const files = filesIn(copied);
+  for (const path of files) {
+    const target = join(to, keyOf(path));
     mkdirSync(dirname(target), { recursive: true });
-    renameSync(join(parentPath, name), target);
+    renameSync(join(copied, path), target);
   }
   rmSync(copied, { recursive: true });
   return files.length;

@@ -1,8 +1,9 @@
 // The manifest of Workers Sites: the key of each file, by its path.
 import { createHash } from 'node:crypto';
-import { readdirSync, readFileSync } from 'node:fs';
-import { join, posix, relative } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { join, posix } from 'node:path';
 import { BuildFailure } from '../failure.ts';
+import { filesIn } from '../files-in.ts';
 
 /** The name of the module with the manifest. */
 export const SITE_MANIFEST = '__STATIC_CONTENT_MANIFEST';
@@ -17,11 +18,7 @@ const HASH_DIGITS = 10;
  * @throws {BuildFailure} for a key that is too long
  */
 export function manifestOf(directory: string): Record<string, string> {
-  const files = readdirSync(directory, { recursive: true, withFileTypes: true }).filter((each) =>
-    each.isFile(),
-  );
-  const paths = files.map(({ parentPath, name }) => relative(directory, join(parentPath, name))).sort();
-  return Object.fromEntries(paths.map((path) => [path, keyOf(directory, path)]));
+  return Object.fromEntries(filesIn(directory).map((path) => [path, keyOf(directory, path)]));
 }
 
 function keyOf(directory: string, path: string): string {

@@ -1,7 +1,8 @@
 // The folder of an app's data in the bucket, as workerd's cluster lays it out: leases, objects, alarms, large values.
 // Functions whose work grows with the folder run in a thread.
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { filesIn } from '../../bundler/files-in.ts';
 import type { Alarm, AlarmsRequest } from '../fleets/due/alarms.ts';
 import { isIdOf } from '../storage/object-id.ts';
 import type { S3Place } from './place.ts';
@@ -205,10 +206,7 @@ export const R2_OBJECTS = 'r2/';
  */
 export async function replaceFolder(folder: AppFolder, directory: string): Promise<void> {
   const only = existsSync(join(directory, ONLY)) ? readFileSync(join(directory, ONLY), 'utf8') : null;
-  const files = readdirSync(directory, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => relative(directory, join(entry.parentPath, entry.name)))
-    .filter((name) => name !== ONLY);
+  const files = filesIn(directory).filter((name) => name !== ONLY);
   const [objects, data] = [true, false].map((areObjects) =>
     files.filter((name) => name.startsWith(R2_OBJECTS) === areObjects),
   ) as [string[], string[]];

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
+import { filesIn } from '../../../bundler/files-in.ts';
 import type { Release } from '../../../bundler/release.ts';
 import { newId } from '../../../handlers/contract/id.ts';
 import { NO_SETTINGS } from '../../builds/release/build-input.ts';
@@ -150,9 +151,10 @@ export class Project {
 
 async function digestOf(bundle: object, directory: string): Promise<string> {
   const hash = createHash('sha256').update(JSON.stringify(bundle));
-  const entries = await readdir(directory, { recursive: true, withFileTypes: true });
-  const files = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
-  for (const path of files.sort())
-    hash.update(path.slice(directory.length)).update('\0').update(readFileSync(path));
+  for (const path of filesIn(directory))
+    hash
+      .update(path)
+      .update('\0')
+      .update(readFileSync(join(directory, path)));
   return hash.digest('base64');
 }
