@@ -4,10 +4,10 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import type { ThreadOptions } from '../../runtime/telemetry/protocol.ts';
 import { TelemetryError } from '../../runtime/telemetry/questions.ts';
 import { Telemetry } from '../../runtime/telemetry/telemetry.ts';
 import { eventually } from '../support/processes.ts';
+import { threadOptions } from '../support/telemetry/options.ts';
 import { record } from '../support/telemetry/records.ts';
 
 const APP = '0123456789abcdef';
@@ -17,21 +17,8 @@ function directory(): Disposable & { path: string } {
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-function options(path: string): ThreadOptions {
-  const directory = join(path, 'telemetry');
-  return {
-    directory,
-    retentionDays: 30,
-    otlp: null,
-    bucket: null,
-    host: null,
-    releases: '/nowhere',
-    fleetLog: 'error',
-  };
-}
-
 function started(path: string): Telemetry & AsyncDisposable {
-  const telemetry = new Telemetry(options(path));
+  const telemetry = new Telemetry(threadOptions(join(path, 'telemetry')));
   telemetry.start();
   return Object.assign(telemetry, { [Symbol.asyncDispose]: () => telemetry.close() });
 }
@@ -58,7 +45,7 @@ test('each request counts once, also just before a query and before the end', as
 
 test('a query while the thread is down is refused at once', async () => {
   using files = directory();
-  const telemetry = new Telemetry(options(files.path));
+  const telemetry = new Telemetry(threadOptions(join(files.path, 'telemetry')));
   await assert.rejects(telemetry.ask('metrics', { appId: APP, hours: 1 }), TelemetryError);
   await telemetry.close();
 });
@@ -123,7 +110,7 @@ test('drops count from the host’s start, even when the thread is restarted', a
 
 test('process exits over the queue limit are dropped and counted', async () => {
   using files = directory();
-  const telemetry = new Telemetry(options(files.path));
+  const telemetry = new Telemetry(threadOptions(join(files.path, 'telemetry')));
   const failure = { at: Date.now(), deployId: null, mechanism: 'crash', reason: 'x'.repeat(5_000) } as const;
   for (let n = 0; n < 1_000; n++) telemetry.failed(APP, failure);
   assert.ok((await telemetry.stats()).dropped.failures! > 700);
@@ -153,7 +140,7 @@ test('a file that is no database is moved aside, and counting starts again', asy
 
 test('records over the queue limit are dropped and counted, and apps deleted meanwhile are forgotten', async () => {
   using files = directory();
-  const telemetry = new Telemetry(options(files.path));
+  const telemetry = new Telemetry(threadOptions(join(files.path, 'telemetry')));
   const path = '/'.repeat(512);
   const flood = 80_000;
   for (let i = 0; i < flood; i++) telemetry.record(record({ site: APP, path }));

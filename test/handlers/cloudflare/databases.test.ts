@@ -6,15 +6,7 @@ import { TestControl } from '../../support/handlers/control.ts';
 let control: TestControl;
 before(async () => {
   control = await TestControl.start();
-  control.host.kept = {
-    databases: [{ id: 'main', binding: 'db' }],
-    namespaces: [],
-    buckets: [],
-    vector_indexes: [],
-    workflows: [],
-    producers: [],
-    consumers: [],
-  };
+  control.host.kept = { databases: [{ id: 'main', binding: 'db' }] };
 });
 after(() => control.stop());
 

@@ -20,8 +20,7 @@ test('all settings of a consumer are shown, and set up to the limits of Cloudfla
     maxConcurrency: 4,
     deadLetterQueue: 'dead',
   };
-  const none = { databases: [], namespaces: [], buckets: [], vector_indexes: [], workflows: [] };
-  control.host.kept = { ...none, producers: [], consumers: [consumer] };
+  control.host.kept = { consumers: [consumer] };
   const call = async (method: string, path: string, body?: object) => {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
     const { text } = await control.fetch(method, `/client/v4/accounts/${account}${path}`, {

@@ -12,15 +12,7 @@ before(async () => {
   ({ id: account } = await control.call('accounts.create', { name: 'own', email: 'own@example.com' }));
   ({ key } = await control.call('keys.create', { account }));
   await control.api('POST', '/v1/apps', { slug: 'shop', owner: account });
-  control.host.kept = {
-    databases: [],
-    namespaces: [{ id: 'words', binding: 'KV' }],
-    buckets: [],
-    vector_indexes: [],
-    workflows: [],
-    producers: [],
-    consumers: [],
-  };
+  control.host.kept = { namespaces: [{ id: 'words', binding: 'KV' }] };
 });
 after(() => control.stop());
 

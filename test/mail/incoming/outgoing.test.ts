@@ -8,7 +8,7 @@ import { type Message, messageOf } from '../../../runtime/mail/message.ts';
 import { Rates } from '../../../runtime/mail/rates.ts';
 import { smtpServer } from '../../../runtime/mail/smtp-server.ts';
 
-/** Returns a received e-mail, and what sends the replies to it. `sent`: those that were sent */
+/** Returns a received e-mail, a sender of replies to it, and the list of sent replies. */
 function receiving() {
   const raw = Buffer.from('From: ann@mail.example\r\nMessage-ID: <1@mail.example>\r\n\r\nHi\r\n');
   const incoming = {

@@ -9,6 +9,7 @@ import type { Backend } from '../../../runtime/edge/upstream/backend.ts';
 import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
 import { Activity } from '../../../runtime/fleets/due/activity.ts';
 import { Telemetry } from '../../../runtime/telemetry/telemetry.ts';
+import { threadOptions } from '../telemetry/options.ts';
 
 const [socketPath, logPath, telemetryPath] = process.argv.slice(2);
 if (socketPath === undefined || logPath === undefined) {
@@ -33,15 +34,7 @@ const gateway = new Gateway({
 if (process.env.TIMEOUTS === 'off') gateway.sweep = () => {};
 gateway.onEnd((record) => accessLog.write(record));
 if (telemetryPath !== undefined) {
-  const telemetry = new Telemetry({
-    directory: telemetryPath,
-    retentionDays: 30,
-    otlp: null,
-    bucket: null,
-    host: null,
-    releases: '/nowhere',
-    fleetLog: 'error',
-  });
+  const telemetry = new Telemetry(threadOptions(telemetryPath));
   telemetry.start();
   gateway.onEnd((record) => telemetry.record(record));
 }

@@ -35,6 +35,16 @@ export interface Sent {
   body: string;
 }
 
+const NO_PLACES: Omit<KeptPlaces, 'app_id'> = {
+  databases: [],
+  namespaces: [],
+  buckets: [],
+  vector_indexes: [],
+  workflows: [],
+  producers: [],
+  consumers: [],
+};
+
 /** Stores the newest wanted state of each app and refuses older generations. */
 export class TestHost {
   readonly sent: Sent[] = [];
@@ -52,8 +62,8 @@ export class TestHost {
   controlUi: [number, unknown] = [404, {}];
   /** Answers lookups of hostnames. */
   lookUp: (hostname: string) => Promise<DomainLookup> = () => Promise.reject(new Error('no name server'));
-  /** The storage of every app. */
-  kept: Omit<KeptPlaces, 'app_id'> | null = null;
+  /** The storage of every app. What is left out is empty. */
+  kept: Partial<Omit<KeptPlaces, 'app_id'>> | null = null;
   /** The live release of every app. */
   release: DescribedRelease | null = null;
   /** While set, starts, sleeps and hand-overs are refused for this reason. */
@@ -148,10 +158,10 @@ export class TestHost {
     } else if (first === 'places' && this.kept !== null)
       send(
         200,
-        (JSON.parse(body) as string[]).map((app_id) => ({ app_id, ...this.kept })),
+        (JSON.parse(body) as string[]).map((app_id) => ({ app_id, ...NO_PLACES, ...this.kept })),
       );
     else if (part === 'buckets' && this.kept !== null) {
-      const sized = this.kept.buckets.map(({ id, binding }) => ({
+      const sized = (this.kept.buckets ?? []).map(({ id, binding }) => ({
         bucket: id,
         binding,
         objects: 2,

@@ -20,7 +20,7 @@ test('a screen with unsaved text stays when the session ends, until somebody has
   const asPerson = (id: string | null) => {
     account = id === null ? null : { id };
   };
-  /** Comes back to the page, and waits for what it shows then. */
+  /** Makes the page visible again, and waits until it has read the session. */
   const look = (id: string) => {
     page.dispatchEvent(new Event('visibilitychange'));
     return eventually(() => session.value?.account.id === id && !isEnded.value, `${id} is signed in`);
