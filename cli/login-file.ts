@@ -80,7 +80,7 @@ export function ownAddress(env: Environment, root: string): string | undefined {
 export function addressOf(text: string, name: string): string {
   const url = URL.parse(text);
   const isWeb = /^https?:$/.test(url?.protocol ?? '');
-  // Also in other texts, what is before an @ may be a password, which the message must not show.
+  // The message must not show a password. One may stand before an @, also in a text that is no URL.
   if (url?.username || url?.password || (!isWeb && text.includes('@')))
     throw new Stopped('usage', `${name} has a user name or a password in it: the token alone signs in.`);
   if (isWeb) return text.replace(/\/+$/, '');

@@ -189,7 +189,7 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
 
 /**
  * Returns whether functions/ of a built worktree is to be compiled to its Worker. The build may have written or removed it.
- * @throws {BuildFailure} as `bundleProject` does for what it deploys
+ * @throws {BuildFailure} when the project or its configuration cannot be read
  */
 export async function findFunctions(options: BuiltProject): Promise<boolean> {
   const { worktree, settings, environment, deployLine, before } = options;

@@ -14,7 +14,7 @@ export function hasAtMost(most: number, characters: string, text: string): boole
   return true;
 }
 
-/** Returns the position of the closing quote of the string at `start`; the text's length when there is none. */
+/** Returns where the string that starts at `start` has its closing quote; without one, the text's length. */
 export function endOfString(text: string, start: number): number {
   for (let at = text.indexOf('"', start + 1); at !== -1; at = text.indexOf('"', at + 1)) {
     let backslashes = 0;

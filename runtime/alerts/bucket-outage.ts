@@ -13,7 +13,7 @@ export class BucketOutage {
   }
 
   /**
-   * Reports an outage that has become long enough, or that there is none. Call it about once a second.
+   * Reports an outage of at least `LONG_MS`, and its end. Call it about once a second.
    * @param problem why the bucket cannot be used; null when it can
    * @param now in ms, of a monotonic clock
    */

@@ -179,8 +179,8 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   }
 
   /**
-   * Number of received bytes that are not parsed yet. Of a paused socket, also those that it may buffer. Of a blocked
-   * response, also those that wait to be sent.
+   * Number of bytes that this connection keeps in memory: received ones that are not parsed yet, those that a paused socket
+   * may buffer, and those that a blocked response waits to send.
    */
   get keptBytes(): number {
     return this.#waiting.length + (this.#reading ? 0 : READ_AHEAD_BYTES) + this.#blockedBytes;

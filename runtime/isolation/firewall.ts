@@ -37,7 +37,7 @@ export class Firewall {
   readonly #table: string;
   /** The nft commands that install the rules of the start. */
   readonly #base: string;
-  /** The nft commands that have added elements since then and still hold, by what they are for. */
+  /** Commands that added elements since the start and are not undone. Their keys name the user, the port or the endpoints. */
   readonly #added = new Map<string, string>();
   /** Users of builds that the rules cover. */
   readonly #known = new Set<number>();
@@ -74,7 +74,10 @@ export class Firewall {
     await this.#run(commands('delete'));
   }
 
-  /** Opens these endpoints, and this machine's current name servers, to builds. Earlier endpoints stay open, as long as the rules do. */
+  /**
+   * Opens these endpoints, and this machine's current name servers, to builds. Earlier endpoints stay open until the rules are
+   * installed again.
+   */
   async letBuildsReach(endpoints: Endpoint[]): Promise<void> {
     const commands =
       allowed(this.#table, 'resolvers', nameServers()) + allowed(this.#table, 'registries', endpoints);

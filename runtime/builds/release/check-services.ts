@@ -89,7 +89,7 @@ function requireTail(slug: string, appId: string, apps: Owned['apps']): void {
 
 /**
  * As `requireServices`, for a release. Logs which app consumes each queue.
- * @returns the queues that it consumes, and warnings about those that other apps consume too
+ * @returns the queues that it consumes, and a warning for each that another app consumes too
  * @throws {BuildFailure} as `requireServices`
  */
 export async function checkServices(

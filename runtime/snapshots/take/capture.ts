@@ -73,7 +73,7 @@ const NOT_CONTROL_DATA = ['cluster', 'moving', 'control.capnp', 'worker.js', 'ce
 const ROUNDS = 5;
 const PIECE_BYTES = 256 * 1024;
 const HAND_OVER_TIMEOUT_MS = 60_000;
-/** Paths of unfinished files of git in a repository. Names below `refs` are those of branches and tags, but for locks. */
+/** Paths of unfinished files of git in a repository. Below `refs` only locks are unfinished: a branch may have any other name. */
 const GIT_UNFINISHED = /^(?!refs\/)(.*\/)?(tmp_|incoming-)|^packed-refs\.new$|\.lock$/;
 
 export class Capture {

@@ -185,7 +185,7 @@ async function partsBefore(
   return [...parts, ...(own?.parts.filter(isMissing) ?? [])];
 }
 
-/** Returns the newest readable snapshot; null when there is none. @param of the host that took it. Default: any host */
+/** Returns the newest readable snapshot; null when there is none. @param of the host that took it; left out: any host */
 async function lastSnapshot(
   store: SnapshotStore,
   ids: string[],
