@@ -31,17 +31,20 @@ export type Environment = Readonly<Record<string, string | undefined>>;
  */
 export function findLogin(env: Environment, root: string): Login {
   const kept = savedLogin(env);
+  const named = env.CELLAR_URL ? addressOf(env.CELLAR_URL, 'CELLAR_URL') : kept?.url;
+  const token = env.CELLAR_TOKEN || (kept?.url === named ? kept?.token : undefined);
+  if (named !== undefined && token) return login(named, token);
   const data = dataOf(env, root);
-  const url = env.CELLAR_URL ? addressOf(env.CELLAR_URL, 'CELLAR_URL') : (kept?.url ?? ownAddress(env, root));
+  const own = ownAddress(env, root);
+  const url = named ?? own;
   if (url === undefined)
     throw new Stopped(
       'unavailable',
       `No Cellar that you can read runs with its data in ${data}. Set RUNNER_DATA_DIR or CELLAR_URL, or use \`cellar login\`.`,
       `npm --prefix ${root} start`,
     );
-  if (env.CELLAR_TOKEN) return login(url, env.CELLAR_TOKEN);
-  if (kept && kept.url === url) return login(url, kept.token);
-  if (url === ownAddress(env, root) && existsSync(join(data, 'token'))) {
+  if (token) return login(url, token);
+  if (url === own && existsSync(join(data, 'token'))) {
     return { url, token: textOf(join(data, 'token')), key: textOf(join(data, 'api-key')) };
   }
   throw new Stopped('signIn', `There is no token for ${url}: CELLAR_TOKEN is not set.`, 'cellar login');
