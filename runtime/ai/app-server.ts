@@ -1,6 +1,7 @@
 // Serves the AI bindings of one app, at the app's own socket.
 import { once } from 'node:events';
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Response } from 'undici';
 import { hasAtMost } from '../../handlers/contract/json-text.ts';
 import { AppCalls, type Shared } from '../app-services/app-calls.ts';
 import { answerHttp, bodyOf, type HttpAnswerer } from '../app-services/app-service-http.ts';

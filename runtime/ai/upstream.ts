@@ -1,4 +1,5 @@
 // Calls the AI server, and adds its API key, which apps do not get.
+import { Agent, fetch, type Response } from 'undici';
 import { cutText } from '../../handlers/contract/text.ts';
 import type { Sent } from './calls.ts';
 import {
@@ -23,6 +24,8 @@ export interface AiServer {
 
 /** Timeout for a complete response, in ms. Long, because a model on a CPU is slow. */
 const DEADLINE_MS = 10 * 60_000;
+/** Without the HTTP client's own timeouts, of 5 minutes: `DEADLINE_MS` applies instead. */
+const NO_TIMEOUTS = new Agent({ headersTimeout: 0, bodyTimeout: 0 });
 export const TIMED_OUT = 'The AI server did not answer in time.';
 /** Reading of an error response stops after this many characters. */
 const ERROR_BODY_LENGTH = 16_384;
@@ -50,6 +53,7 @@ export async function ask(
       // Sends the key to this server only: no redirects.
       redirect: 'manual',
       signal: AbortSignal.any([deadline, left]),
+      dispatcher: NO_TIMEOUTS,
     });
     if (!response.ok) throw await refusal(response, model, key);
     return response;

@@ -81,15 +81,9 @@ test('an answer that stops halfway fails by the deadline as one that never began
   const budget = new Budget(2 ** 30, noCapacity);
   const queue = new FairQueue({ name: 'calls', running: 1, runningPerOwner: 1, waitingPerOwner: 1 });
   const run = await serving(t, upstream, { owner: 'patient', budget, queue });
-  const begun = Promise.withResolvers<void>();
-  const { fetch } = globalThis;
-  t.mock.method(globalThis, 'fetch', async (...words: Parameters<typeof fetch>) => {
-    const response = await fetch(...words);
-    begun.resolve();
-    return response;
-  });
+  const begun = new Promise((resolve) => subscribe('undici:request:headers', resolve));
   const answer = run('stuck');
-  await begun.promise;
+  await begun;
   deadline.abort(new DOMException('The operation timed out.', 'TimeoutError'));
   const { status, text } = await answer;
   assert.equal(status, 408, text);
@@ -139,15 +133,9 @@ test('an answer that breaks off is reported as one of the AI server', async (t) 
   const budget = new Budget(2 ** 30, noCapacity);
   const queue = new FairQueue({ name: 'calls', running: 1, runningPerOwner: 1, waitingPerOwner: 1 });
   const run = await serving(t, upstream, { owner: 'unlucky', budget, queue });
-  const begun = Promise.withResolvers<void>();
-  const { fetch } = globalThis;
-  t.mock.method(globalThis, 'fetch', async (...words: Parameters<typeof fetch>) => {
-    const response = await fetch(...words);
-    begun.resolve();
-    return response;
-  });
+  const begun = new Promise((resolve) => subscribe('undici:request:headers', resolve));
   const answer = run('stuck');
-  await begun.promise;
+  await begun;
   upstream.cut();
   const { status, text } = await answer;
   assert.equal(status, 502, text);
