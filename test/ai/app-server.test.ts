@@ -142,7 +142,7 @@ test('an answer that breaks off is reported as one of the AI server', async (t) 
   assert.match(text, /ended its answer too early/);
 });
 
-test('inputs that need a multiple of their bytes once parsed are refused before, and images are not', async (t) => {
+test('inputs that would need many times their bytes once parsed are refused before, but images are accepted', async (t) => {
   await using upstream = await new AiServer().start();
   const budget = new Budget(2 ** 30, noCapacity);
   const queue = new FairQueue({ name: 'calls', running: 1, runningPerOwner: 1, waitingPerOwner: 1 });

@@ -59,7 +59,7 @@ function world(t: TestContext, ownerOf: (appId: string) => string = (appId) => a
   };
 }
 
-/** The app's process has ended by itself. */
+/** Reports that the app's process has ended by itself. */
 const crash = (alerts: Alerts) => alerts.reportCrash(APP, { deployId: 'live', reason: 'it ran into a wall' });
 const state = (process_state: ObservedApp['process_state'], last_error: string | null) => ({
   type: 'app' as const,
@@ -134,7 +134,7 @@ test('a crash is reported once, and an hour later again with its count since the
   it.alerts.add(APP, { url: 'http://example.com' });
   for (let times = 0; times < 3; times++) {
     crash(it.alerts);
-    // A crash also changes the state, which is no crash of its own.
+    // The state changes too, but that does not count as another crash.
     it.store.outbox.add(state('starting', 'it ran into a wall'));
     it.store.outbox.add(state('crashed', 'it ran into a wall'));
   }
@@ -448,7 +448,7 @@ test('a host that flaps and stays silent is reported an hour after its last repo
   assert.deepEqual(types(), [], 'it was drained');
 });
 
-test('that a lost host is back is reported after a restart, unless it was removed', async (t) => {
+test('the return of a lost host is reported after a restart, unless the host was removed', async (t) => {
   await using it = world(t);
   const { id } = it.alerts.add(APP, { url: 'http://example.com', on: ['host'] });
   const types = () => waiting(it).map(({ type }) => type);
@@ -520,7 +520,7 @@ test('a failed message is retried under the same id, also by the next host, and 
 
 const MEMORY = { kind: 'memory', type: 'memory.high', message: 'high' } as const;
 
-test('a begin that was refused is dropped when its state ends, and so is the end', async (t) => {
+test('a begin message that the receiver refused is dropped when the state ends, and so is the end message', async (t) => {
   await using it = world(t);
   await using receiver = await Receiver.start();
   t.mock.timers.enable({ apis: ['Date'], now: Date.now() });
@@ -555,7 +555,7 @@ test('an outage whose report never arrived does not hide the next one', async (t
   );
 });
 
-test('a begin without a known result is dropped when its state ends, but not the end', async (t) => {
+test('a begin message without a known result is dropped when the state ends, but not the end message', async (t) => {
   await using it = world(t);
   await using receiver = await Receiver.start();
   receiver.hangs = true;
@@ -571,7 +571,7 @@ test('a begin without a known result is dropped when its state ends, but not the
   );
 });
 
-/** Delivers the begin of high memory use, fails to deliver its end, and begins it again. */
+/** Delivers the begin message of high memory use, fails to deliver the end message, and begins the state again. */
 async function beginAgain(it: ReturnType<typeof world>, receiver: Receiver) {
   receiver.answers = [{ status: 200 }, { status: 503 }];
   const alert = it.alerts.add(APP, { url: receiver.url });
@@ -583,7 +583,7 @@ async function beginAgain(it: ReturnType<typeof world>, receiver: Receiver) {
   return alert;
 }
 
-test('an end that waits is dropped when its state begins again', async (t) => {
+test('a waiting end message is dropped when the state begins again', async (t) => {
   await using it = world(t);
   await using receiver = await Receiver.start();
   const alert = await beginAgain(it, receiver);
@@ -594,7 +594,7 @@ test('an end that waits is dropped when its state begins again', async (t) => {
   );
 });
 
-test('a begin that replaced an end is followed by an end: the receiver has the begin before', async (t) => {
+test('a begin message that replaced an end message gets an end message: the receiver has the first begin', async (t) => {
   await using it = world(t);
   await using receiver = await Receiver.start();
   const alert = await beginAgain(it, receiver);

@@ -107,7 +107,7 @@ for (const { kind, threshold, high, low, message } of FIGURES)
     assert.deepEqual([begun!.type, begun!.data.message, more], [`${kind}.high`, message, []]);
     assert.deepEqual(it.alerts.find(id)!.firing, [kind]);
     it.again();
-    assert.deepEqual(await at(high, high, high), [], 'it lasts');
+    assert.deepEqual(await at(high, high, high), [], 'it is still high');
     assert.deepEqual(await at(high, low, low), [], 'not over yet');
     assert.deepEqual(types(await at(low, low, low)), [`${kind}.normal`]);
     assert.deepEqual(it.alerts.find(id)!.firing, []);
@@ -228,7 +228,7 @@ test('memory of each minute is compared with what the processes of that minute m
     })) as never;
   const it = world(t, { minutes, memoryMb: () => processes * 100 });
   it.alerts.add(APP, { url, on: ['memory'], for_minutes: 3 });
-  /** Lets a minute begin in which the processes use this memory, and checks in its middle. */
+  /** Begins a minute in which the processes use `mb` MiB, and checks in its middle. @returns the types of messages */
   const pass = async (mb: number) => {
     used.push(mb);
     t.mock.timers.setTime(start + (used.length - 0.5) * MINUTE_MS);
@@ -236,13 +236,13 @@ test('memory of each minute is compared with what the processes of that minute m
   };
   for (let n = 0; n < 5; n++) assert.deepEqual(await pass(200), []);
   processes = 1;
-  // The minute of the change has the memory of all.
+  // In the minute of the change, the figure still includes all four processes.
   assert.deepEqual(await pass(200), []);
-  for (let n = 0; n < 5; n++) assert.deepEqual(await pass(50), [], 'a process alone uses as much as before');
+  for (let n = 0; n < 5; n++) assert.deepEqual(await pass(50), [], 'one process uses as much as each did before');
   for (let n = 0; n < 3; n++) assert.deepEqual(await pass(95), []);
   assert.deepEqual(await pass(95), ['memory.high']);
   processes = 2;
-  for (let n = 0; n < 5; n++) assert.deepEqual(await pass(190), [], 'it lasts');
+  for (let n = 0; n < 5; n++) assert.deepEqual(await pass(190), [], 'it is still high');
   for (let n = 0; n < 3; n++) assert.deepEqual(await pass(100), []);
   assert.deepEqual(await pass(100), ['memory.normal']);
 });

@@ -85,7 +85,7 @@ test('a cache without its binding and a file that is not a cache entry fail by n
   );
 });
 
-test('a link in a cache to a folder around it, or out of the project, fails by name', async () => {
+test('a link in a cache that leads to a folder around it or out of the project fails by name', async () => {
   const cases = [
     ['../b1', /cache\/b1\/linked is a link to a folder that contains the link/],
     ['/usr', /cache\/b1\/linked is a link that leaves the project/],

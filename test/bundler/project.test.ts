@@ -625,7 +625,7 @@ test('a handler is found at the start and at the end of a long function', () => 
   assert.deepEqual([code + lines, lines + code, lines].map(finds), [true, true, false]);
 });
 
-test('long pages and functions of repeated openings are read in little time', () => {
+test('long pages and functions that repeat an opening are parsed in little time', () => {
   for (const page of ['<script '.repeat(30_000), `<script ${'src='.repeat(60_000)}`]) {
     const root = worktrees.write({ 'index.html': page, 'functions/a.js': 'export{'.repeat(30_000) });
     const spent = cpuTime();

@@ -428,14 +428,14 @@ test('an import does not reveal whether a file outside the project exists', asyn
   }
 });
 
-test('an import of a pattern does not reveal which files exist outside the project', async () => {
+test('an import with a pattern does not reveal which files exist outside the project', async () => {
   const outside = basename(
     worktrees.write({ 'one/a.js': '', 'two/a.js': '', 'two/b.js': '', 'txt/a.txt': '' }),
   );
   const entry = (expression: string) => ({
     'index.js': `export const load = (x) => ${expression}.catch(() => 0); export default { fetch() {} }; import "./later.js";`,
   });
-  const told = (files: Files) => worktrees.bundle(files).then(() => 'bundled', String);
+  const outcomeOf = (files: Files) => worktrees.bundle(files).then(() => 'bundled', String);
   for (const make of [
     (name: string) => entry(`import(\`../${outside}/${name}/\${x}.js\`)`),
     (name: string) => entry(`import('../${outside}/${name}/' + x + '.js')`),
@@ -444,7 +444,7 @@ test('an import of a pattern does not reveal which files exist outside the proje
     const link = { link: join(worktrees.root, outside) };
     const [none, ...others] = await Promise.all(
       ['nil', 'one', 'two', 'txt'].map(async (name) =>
-        (await told({ ...make(name), link })).replaceAll(name, 'nil'),
+        (await outcomeOf({ ...make(name), link })).replaceAll(name, 'nil'),
       ),
     );
     for (const other of others) assert.equal(other, none);
@@ -452,7 +452,7 @@ test('an import of a pattern does not reveal which files exist outside the proje
   }
 });
 
-test('source maps are read inside the project only', async () => {
+test('source maps are read only inside the project', async () => {
   const map = (name: string) =>
     JSON.stringify({ version: 3, sources: [`${name}.ts`], names: [name], mappings: 'AAAAA' });
   const outside = worktrees.write({ 'v.map': map('s3cret') });

@@ -658,7 +658,7 @@ test('the arguments of the deploy script apply to the configuration that a build
 });
 
 test('the configuration that a build tool wrote works without another one beside it', async (t) => {
-  // Cellar's own folder, in which its data is by default, has such a file too.
+  // By default the data directory is in Cellar's own folder, which has such a file too.
   const above = join(worktrees.root, 'wrangler.toml');
   writeFileSync(above, 'name = "above"');
   t.after(() => rmSync(above));

@@ -337,7 +337,7 @@ test('a second one in the folder is refused; an interrupt leaves no process, and
   assert.deepEqual([visits, file], [1, 'kept']);
 });
 
-test('a port in use on either address of localhost, or that of the debugger, is named with its option', async () => {
+test('the error for a port in use names its option, on either address of localhost and for the debugger', async () => {
   const other = join(folder, '../ports');
   mkdirSync(other);
   for (const [option, host] of [

@@ -8,7 +8,7 @@ import { Stopped } from '../../cli/exit.ts';
 import { isRepository, namedByProject } from '../../cli/git/folder.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('a repository that git refuses is not taken for a folder without one', (t) => {
+test('a repository that git refuses is not treated as a folder without a repository', (t) => {
   const top = temporaryDirectory(t);
   const inner = join(top, 'inner');
   mkdirSync(inner);

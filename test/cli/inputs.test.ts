@@ -5,7 +5,7 @@ import { run } from '../../cli/cli.ts';
 import { CellarClient } from '../../client/index.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('a value from standard input ends before its last line end, also before that of Windows', async (t) => {
+test('a value from standard input loses its last line end, also one of Windows', async (t) => {
   const home = temporaryDirectory(t);
   const stored = async (input: string) => {
     let value: unknown;
@@ -30,7 +30,7 @@ test('a value from standard input ends before its last line end, also before tha
     assert.equal(await stored(input!), value);
 });
 
-test('an address or a token that cannot be sent is refused without a trace or a password', async (t) => {
+test('an address or a token that cannot be sent is refused, and the error shows no stack trace and no password', async (t) => {
   const home = temporaryDirectory(t);
   const cli = async (words: string[], variables: Record<string, string>, input = '') => {
     let said = '';

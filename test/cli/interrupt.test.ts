@@ -59,7 +59,7 @@ for (const [signal, code] of [
     assert.deepEqual(await interrupt(started, signal), { code, printed: '' });
   });
 
-test('a closed standard error ends no command line', async (t) => {
+test('a command line goes on when its standard error is closed', async (t) => {
   const { child, server } = await start(t, 'list');
   child.stderr.destroy();
   const [, response] = (await once(server, 'request')) as [unknown, ServerResponse];

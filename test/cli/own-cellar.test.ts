@@ -66,7 +66,7 @@ test('the command line finds a Cellar whose data is elsewhere', async () => {
   }
 });
 
-test('files of the clone’s Cellar that another user has do not stop the command line', async () => {
+test('files of the clone’s Cellar that another user owns do not stop the command line', async () => {
   const root = clone('foreign', 'copy');
   // SQLite reports a missing file like one that the user may not open.
   rmSync(join(root, '.cellar', 'host.lock'));

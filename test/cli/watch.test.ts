@@ -11,9 +11,9 @@ interface Watched {
   /** Creates or changes a file, and the folders above it. */
   write: (path: string, text?: string) => void;
   at: (path: string) => string;
-  /** Watches from now on. @param project its folder if it has a build, else null */
+  /** Starts to watch. @param project the project's folder if it has a build, else null */
   start: (project?: string | null) => void;
-  /** Saves a file that nobody ignores, and returns the paths reported until then. */
+  /** Saves a file that is not ignored, waits for its report, and returns the other paths reported until then. */
   reported: () => Promise<string[]>;
 }
 
@@ -87,7 +87,7 @@ test('without a build, the files that it would write are sources', async (t) => 
   assert.deepEqual(await reported(), ['dist/a.js']);
 });
 
-test('a folder that another one replaces at once is watched on', async (t) => {
+test('a folder that another one replaces at once is still watched', async (t) => {
   const { write, at, start, reported } = watched(t);
   for (const path of ['src/lib/a.js', 'src/lib/deep/a.js', 'src/ready/a.js', 'src/same.js']) write(path);
   start();

@@ -1,4 +1,4 @@
-// The calls of a container engine.
+// Calls to a container engine.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { Engine } from '../../runtime/containers/engine.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
-test('a container that a timed-out call has left is replaced', async (t) => {
+test('a container that a timed-out call left behind is replaced', async (t) => {
   const names = new Set(['cellar-1']);
   const server = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url!, 'http://engine');

@@ -1,4 +1,4 @@
-// The audit log of a real Cellar, whose gateway ends a request of the control plane when its client leaves.
+// The audit log of a real Cellar, whose gateway ends a request of the control plane when its client disconnects.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Cellar } from '../support/e2e/cellar.ts';
@@ -10,10 +10,10 @@ const rpc = rpcOf(cellar);
 before(() => cellar.start());
 after(() => cellar[Symbol.asyncDispose]());
 
-test('deletions whose clients leave before the answer are in it', async (t) => {
+test('deletions whose clients disconnect before the answer are in the audit log', async (t) => {
   const ids: string[] = [];
   for (let i = 0; i < 12; i++) ids.push(await cellar.create(`left-${i}`));
-  // The clients leave at different moments of the deletion.
+  // The clients disconnect at different moments of the deletion.
   for (const [i, id] of ids.entries()) {
     const headers = { authorization: `Bearer ${cellar.token}` };
     const signal = AbortSignal.timeout(5 + 5 * i);

@@ -67,7 +67,7 @@ test('both access logs name the hosts, under one trace', async () => {
   assert.equal((await other!.get('shop', `/${id}`)).status, 200);
   const lineOf = ({ data }: TestHost) => {
     const path = layout(data).accessLog;
-    // A host makes the file with the first line.
+    // A host creates the file when it writes the first line.
     const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
     return text.split('\n').find((line) => line.includes(id));
   };

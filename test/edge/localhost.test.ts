@@ -61,7 +61,7 @@ test('any free port is free on both addresses', async (t) => {
 
 test('without IPv6, a gateway for all addresses listens on those of IPv4', async (t) => {
   intercept(t, (options) => {
-    // An address of no interface.
+    // No interface has this address.
     if (options.host === '::') options.host = '2001:db8::1';
   });
   const port = ownPort();
@@ -71,7 +71,7 @@ test('without IPv6, a gateway for all addresses listens on those of IPv4', async
 
 test('a machine without IPv6 needs one address only', async (t) => {
   intercept(t, (options) => {
-    // An address of no interface.
+    // No interface has this address.
     if (options.host === '::1') options.host = '2001:db8::1';
   });
   const port = ownPort();

@@ -27,7 +27,7 @@ test('the objects of interrupted pushes are removed, and nothing else', async (t
   assert.deepEqual(readdirSync(join(repositories, 'app.git', 'refs', 'heads')), ['incoming-dddddd']);
 });
 
-test('locks that a killed git has left are removed after the last change, and no lock during a change', async (t) => {
+test('locks that a killed git left are removed after the last change, and no lock is removed during a change', async (t) => {
   const repository = join(temporaryDirectory(t), 'app.git');
   await createRepository(repository);
   mkdirSync(join(repository, 'refs', 'heads', 'a'));

@@ -70,7 +70,7 @@ test('of two concurrent pushes the rejected one shows how to continue', async (t
   }
 });
 
-test('a push whose branch a killed git has locked is told so, and not that another push came first', async (t) => {
+test('a push to a branch that a killed git left locked gets this reason, and not that another push came first', async (t) => {
   const { url, git, repository } = await remote(t);
   await git('commit', '--quiet', '--allow-empty', '--message=one');
   assert.equal((await git('push', url, 'HEAD:main')).code, 0);
@@ -90,7 +90,7 @@ test('a push whose branch a killed git has locked is told so, and not that anoth
   assert.match(printed, /HEAD -> side$/m);
 });
 
-test("a build's log may speak of memory: only what git itself says is explained", async (t) => {
+test("a build's log may mention memory: only errors of git itself are explained", async (t) => {
   const heap = 'FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory';
   const own = 'fatal: Out of memory, malloc failed (tried to allocate 99 bytes)';
   const { url, git } = await remote(t, (_, output) => output.end(`${heap}\n${own}\n`));

@@ -226,7 +226,7 @@ test('a frozen home: what was sent is given up after its pings have failed, and 
 test('a request that waits for an app of a lost host is told to the control plane, until the app has moved', async (t) => {
   const { entry, home, learn } = await twoHosts(t);
   const lost = [entry.known, { ...home.known, state: 'silent' as const }];
-  // The first report of queues makes waiting requests look again, which would tell it once more.
+  // The first report of queues makes waiting requests retry, which would tell the control plane once more.
   await until(() => entry.hosts.peers.get('home')!.hasReported, 'the home has reported its queues');
   let asked = 0;
   entry.homes.onAwaited = () => asked++;

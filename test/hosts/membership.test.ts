@@ -132,7 +132,7 @@ test('reports for unknown names are shared, and come half a second apart', async
   const { membership, reports } = member(t);
   const from = performance.now();
   await membership.join();
-  /** Asserts that there are `count` reports. A regular report of each `REPORT_EVERY_MS` may come on top. */
+  /** Asserts that there are `count` reports, besides the regular one of each `REPORT_EVERY_MS`. */
   const assertShared = (count: number) => {
     const unasked = Math.floor((performance.now() - from) / REPORT_EVERY_MS);
     assert.ok(reports.length >= count && reports.length <= count + unasked, `${reports.length} reports`);

@@ -318,7 +318,7 @@ test('calls of one app that wait for the homes leave room for visitors and other
   const [entry, home] = started as [TestHost, TestHost];
   const { ask } = await bound(t, 'o', {}, undefined, { entry, home, learn });
   const begun = t.mock.method(entry.depths, 'begin').mock;
-  // The maximum of concurrent calls of an app, and of waiting requests of a site.
+  // As many as the maximum of concurrent calls of an app, and of waiting requests of a site.
   const calls = Array.from({ length: 1_000 }, () => ask('fetch 1'));
   await until(() => begun.callCount() === calls.length, 'all wait');
   const routed = t.mock.method(entry.hosts, 'unknown').mock;
@@ -347,7 +347,7 @@ test('a message waits for the consumer of its queue, which has just moved', asyn
   assert.deepEqual(await ask('queue 0'), { status: 200, body: 'queues' });
 });
 
-test('only hosts of an account can have an unknown consumer of its queues', async (t) => {
+test('only hosts with apps of an account can have an unknown consumer of its queues', async (t) => {
   const { started, learn } = await startHosts(t, ['entry', 'silent']);
   const [entry, silent] = started as [TestHost, TestHost];
   const { peers } = entry.hosts;

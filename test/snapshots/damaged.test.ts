@@ -119,7 +119,7 @@ test('a failed verification is not reported as a failed snapshot', async (t) => 
   assert.deepEqual(taken, [[]]);
 });
 
-test('a place that has lost its owner may be a disk that is not mounted, and gets no snapshot', async (t) => {
+test('a place without its `cellar.json` may be a disk that is not mounted, and gets no snapshot', async (t) => {
   const { root, paths, snapshots, reopen } = startSnapshots(t);
   const directory = join(root, 'snapshots');
   await snapshots.take('a test');
@@ -129,7 +129,7 @@ test('a place that has lost its owner may be a disk that is not mounted, and get
   await assert.rejects(snapshots.verify(), wanted);
   assert.equal(existsSync(directory), false);
   await reopen({ place: { directory: join(directory, 'new') } }).take('a test');
-  // The default place is on the disk of the data directory, so that it is always mounted.
+  // The default place is on the disk of the data directory, so it is always mounted.
   const byDefault = reopen({ place: { directory: paths.snapshots } });
   await byDefault.take('a test');
   rmSync(paths.snapshots, { recursive: true });

@@ -43,7 +43,7 @@ test('two writers of one name at once both succeed', async (t) => {
 
 test('a write succeeds even if another process removes unfinished files meanwhile', async (t) => {
   const store = new DirectoryStore(temporaryDirectory(t));
-  // So large that it is not yet written when it is removed.
+  // So large that its unfinished file is removed before the write ends.
   const bytes = Buffer.alloc(64 * 2 ** 20, 'x');
   const write = store.write('packs/one', bytes);
   const removed = eventually(async () => {

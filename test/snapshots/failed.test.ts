@@ -29,7 +29,7 @@ test('a failed snapshot leaves no packs, and no copies of databases', async (t) 
   assert.ok((await restored((await snapshots.take('a test')).head.id, SHOP)).equals(shop));
 });
 
-test('what a killed snapshot has left is removed before the next one writes', async (t) => {
+test('files that a killed snapshot left are removed before the next one writes', async (t) => {
   const { store, addApp, snapshots, reopen } = startSnapshots(t);
   addApp(SHOP, 'shop', 1_000);
   await snapshots.take('a test');

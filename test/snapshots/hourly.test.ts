@@ -82,7 +82,7 @@ test('an app that could never be read is not restored as empty', async (t) => {
 
 test('of many apps that cannot be read, none is restored as empty, or with the files of an earlier time', async (t) => {
   const { root, paths, snapshots, addApp } = startSnapshots(t);
-  // The head of a snapshot names so many apps.
+  // The head of a snapshot names at most this many failed apps.
   const named = Array.from({ length: 50 }, (_, n) => `a${n}`);
   // A large file that consists only of holes cannot be read.
   const makeUnreadable = (app: string) => truncateSync(fileOf(paths.root, app), 2 ** 31);

@@ -246,7 +246,7 @@ test('100,000 keys are listed in pages, by prefix and by folder, without delayin
   assert.equal(count, 100_000);
 });
 
-testBoth('HTTP metadata counts as metadata, with a limit for an object', async (t, start) => {
+testBoth('HTTP metadata counts toward the limit of metadata of an object', async (t, start) => {
   const { run } = await startApp(t, await start());
   const httpMetadata = { contentType: 'x'.repeat(4_000), cacheControl: 'x'.repeat(4_000) };
   const answers = await run([
@@ -264,7 +264,7 @@ testBoth('HTTP metadata counts as metadata, with a limit for an object', async (
   );
 });
 
-test('an object from before with more metadata is readable, and a list leaves out what is too large', async (t) => {
+test('an older object with more metadata is readable, and a list leaves out metadata that is too large', async (t) => {
   const { paths, buckets } = startBuckets(t);
   const directory = paths.buckets(APP_ID);
   mkdirSync(directory, { recursive: true, mode: 0o700 });

@@ -246,7 +246,7 @@ function known(living: string[], apps = [APP, OTHER]): KnownHosts {
   return { living, apps };
 }
 
-test('several hosts do not overwrite each other, and an empty one takes over only what lost ones had', async (t) => {
+test('several hosts keep their copies apart, and an empty host takes over only those of lost hosts', async (t) => {
   await using bucket = await new MemoryStore().start();
   const [one, two] = [host(t, bucket, 'one'), host(t, bucket, 'two')];
   for (const ago of [0, 5 * HOUR_MS, 20 * DAY_MS]) one.count(5, ago);

@@ -321,12 +321,12 @@ test('a session that ends keeps typed text below a sign-in', NEEDS_CHROMIUM, asy
   const signIn = page.getByRole('dialog', { name: 'Sign in again' });
   await signIn.getByText('What you typed is kept here').waitFor();
   await signIn.getByLabel('E-mail').and(page.locator(':focus')).waitFor();
-  // As when the focused button is replaced by another step.
+  // Focus is also lost when another step replaces the focused button.
   await ada.evaluate('document.activeElement.blur()');
   for (let times = 0; times < 3; times++) await page.keyboard.press('Escape');
   await page.keyboard.press('Control+K');
   assert.equal(await page.locator('dialog[open]').count(), 2, 'the sign-in stays, and is on top');
-  // As on a phone, where a step back closes it.
+  // On a phone, the back gesture closes the dialog like this.
   await ada.evaluate("document.querySelector('dialog.again').close()");
   await signIn.waitFor();
   assert.deepEqual(await ada.findings(), []);

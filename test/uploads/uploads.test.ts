@@ -97,7 +97,7 @@ test('modules with impossible names or types are errors of the upload', async (t
     assert.match(await fault({ [name]: module(name) }), /are Cellar's own/);
 });
 
-test('an app may have a name that begins with cellar-, which Wrangler gives the module of its first secret', async (t) => {
+test('an app name may begin with cellar-: Wrangler names the module of the first secret after the app', async (t) => {
   const { uploads, send } = await open(t);
   const body = form({ main_module: 'cellar-shop' }, { 'cellar-shop': module('cellar-shop') });
   const { status, text } = await send(body, (upload) => uploads.take(upload, from('one/cellar-shop'), 'me'));

@@ -83,7 +83,7 @@ test('branches, tags, deletions and forced pushes are in the bucket, and another
   assert.equal(checked.code, 0, checked.printed);
 });
 
-test('a branch may have spaces of Unicode in its name: every name that git takes can be read again', async (t) => {
+test('a branch name may have Unicode spaces: every name that git accepts can be read again', async (t) => {
   await using store = await new MemoryStore().start();
   const host = await bucketRemote(t, store);
   const sha = await commit(host, 'a');
@@ -102,7 +102,7 @@ test('a branch may have spaces of Unicode in its name: every name that git takes
   });
 });
 
-test('a lock that a killed git has left is removed after the last change, and no lock during a change', async (t) => {
+test('a lock that a killed git left is removed after the last change, and no lock is removed during a change', async (t) => {
   await using store = await new MemoryStore().start();
   const host = await bucketRemote(t, store);
   await commit(host, 'a');

@@ -37,7 +37,7 @@ test('the default registry does not override the registry that the project names
     assert.deepEqual(await registryFor(files), [undefined, undefined], JSON.stringify(files));
 });
 
-test('files full of newlines cost the host little time', async (t) => {
+test('registry settings full of newlines cost the host little CPU time', async (t) => {
   const project = temporaryDirectory(t);
   const empty = '\n'.repeat(64 * 1024);
   writeFiles(project, { '.npmrc': empty, '.yarnrc': empty, 'web/.npmrc': empty });

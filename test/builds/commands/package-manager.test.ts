@@ -113,7 +113,7 @@ test('engines.pnpm chooses the version of pnpm when it excludes the one that rea
   assert.equal(choose(yarn).version, '1.22.22');
 });
 
-test('a range too long for a version range is refused', () => {
+test('a version range of more than 256 characters is refused', () => {
   const pnpm = '1 || '.repeat(40_000);
   for (const manifest of [
     { engines: { pnpm } },

@@ -72,7 +72,7 @@ test('a one-file Worker becomes a release', async () => {
 });
 
 test('files in the folders above a project do not change its build', async (t) => {
-  // Cellar's own folder, in which its data is by default, has such files too.
+  // By default the data directory is in Cellar's own folder, which has such files too.
   const above = {
     'tsconfig.json':
       '{"compilerOptions": {"verbatimModuleSyntax": true, "jsx": "react", "jsxFactory": "above"}}',

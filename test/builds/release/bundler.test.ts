@@ -291,7 +291,7 @@ test('a process that ended while idle is replaced, even before the host has noti
   assert.deepEqual((await bundle(bundler, hello())).bundle.exports, ['default']);
 });
 
-/** Kills the esbuild process below the bundler's only process. */
+/** Kills the esbuild process below the bundler's only process. @returns whether there was one */
 function killEsbuild(bundler: Bundler): boolean {
   const running = descendants(bundler.pids[0]!).find(({ command }) => command[0]!.endsWith('/esbuild'));
   if (running !== undefined) process.kill(running.pid, 'SIGKILL');
@@ -307,17 +307,17 @@ test('a process whose esbuild ended while idle is replaced', async () => {
   assert.notDeepEqual(bundler.pids, pids);
 });
 
-test('a project that ends esbuild is told why, and its process serves no other project', async () => {
+test('a project that makes esbuild end fails with the reason, and its process serves no other project', async () => {
   const bundler = start();
   const ended = bundle(bundler, worktrees.write({ 'index.js': '['.repeat(3_000_000) }));
-  // Without this, esbuild would end by itself, after it had filled 1 GB.
+  // Without this, esbuild would end by itself, but only after it had filled 1 GB.
   await eventually(() => bundler.pids.length > 0 && killEsbuild(bundler), 'esbuild has started');
   await assert.rejects(ended, /^BuildFailure: esbuild ended .* 2 GiB of memory/);
   assert.deepEqual(bundler.pids, []);
   await bundle(bundler, hello());
 });
 
-test('a process that ends in mid-work is replaced by one that begins with an empty folder', async () => {
+test('a process that ends while it bundles is replaced by one that starts with an empty folder', async () => {
   const bundler = start();
   await plan(bundler, hello());
   const [pid] = bundler.pids;

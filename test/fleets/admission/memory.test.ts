@@ -40,7 +40,7 @@ test('a host that moved itself into a child control group uses the limit of the 
   assert.deepEqual(readMemory(root), { source: 'cgroup v2', total: 512 * MB, used: 300 * MB });
 });
 
-test('the lowest limit counts, with the usage of the group that has it', (t) => {
+test('the lowest memory limit counts, with the usage of the control group that has it', (t) => {
   const v2 = rootWith(t, {
     'proc/self/cgroup': '0::/small.slice/cellar.service\n',
     'sys/fs/cgroup/small.slice/memory.max': `${256 * MB}\n`,

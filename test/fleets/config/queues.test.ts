@@ -192,7 +192,7 @@ test('a deploy uses up no attempt of the batch under way, but a crash does', asy
   assert.deepEqual(app.batches(), ['jobs: long/1', 'jobs: long/1', 'jobs: long/2']);
 });
 
-test('a limit of concurrent batches above that of workerd does not lower it', async (t) => {
+test('a `max_concurrency` above the limit of workerd does not lower the number of concurrent batches', async (t) => {
   const app = await jobs(t, { maxBatchSize: 1, maxBatchTimeout: 0, maxConcurrency: 20 });
   for (let n = 0; n < 8; n++) await app.send('long');
   await app.until(() => app.batches().length === 8, LATE_MS);

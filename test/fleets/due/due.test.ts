@@ -134,7 +134,7 @@ test('an alarm that was known when the host ended runs after its next start', as
   assert.equal(alarms(next, 'alarm ends').length, 1);
 });
 
-test('an alarm of a sleeping app is retried when its process dies, which is one failure', async (t) => {
+test('an alarm of a sleeping app is retried when its process dies, which counts as one failure', async (t) => {
   const app = await clock(t, { alarmMs: LONG_MS });
   await app.ask('/?10000');
   await app.fleet.sleep();

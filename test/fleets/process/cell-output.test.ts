@@ -192,7 +192,7 @@ test('when much output of others waits, an app that printed much loses its lines
   assert.deepEqual((await printed(['kept\n'], true)).dropped, []);
 });
 
-test('the last words of an app that prints many spaces cost the host little', async () => {
+test('the last lines of an app that prints many spaces cost the host little CPU time', async () => {
   const { output } = await printed([`Error:${' '.repeat(15 * 1024)}x\n`]);
   const spent = cpuTime();
   for (let i = 0; i < 20; i++) output.explain(1, null);

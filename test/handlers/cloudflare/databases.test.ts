@@ -1,4 +1,4 @@
-// What a deploy by Wrangler learns of databases of other apps.
+// What a deploy by Wrangler learns about databases of other apps.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { TestControl } from '../../support/handlers/control.ts';
@@ -34,7 +34,7 @@ test('a deploy may use a name that a database of another app has as its name or 
   const { body: app } = await control.api('POST', '/v1/apps', { slug: 'shop', owner: owner.id });
   await control.call('collaborators.set', { id: app.id, account: viewer.id, role: 'view' });
   assert.deepEqual(await owner.get('db'), [200, 'db']);
-  // Only commands of Wrangler give `fields`.
+  // Wrangler sends `fields` only for its commands, not for a deploy.
   for (const name of ['main', 'db']) {
     assert.deepEqual(await viewer.get(name), [404, 7404]);
     assert.deepEqual(await viewer.get(`${name}?fields=uuid,name`), [403, 10000]);

@@ -118,7 +118,7 @@ test('a deletion, or a moved tag, needs admin, at any position and in any coding
   for (const body of refused) assert.equal((await push(body, {}, API_KEY)).status, 200, 'an admin may');
 });
 
-test('a name with more than 50 parts is refused to every role, and can still be deleted', async () => {
+test('a branch name with more than 50 parts is refused for every role, but such a branch can be deleted', async () => {
   const name = (parts: number) => `refs/heads/${'d/'.repeat(parts - 3)}x`;
   const deep = commands([NONE, NEW, 'refs/heads/main'], [NONE, NEW, name(51)]);
   const sent = control.host.sent.length;

@@ -87,7 +87,7 @@ test('who is outside and what is closed is told apart', () => {
   for (const state of ['closed', 'merged']) assert.equal(pullOf(GITLAB, gitlab({ state }))!.is_open, false);
 });
 
-test('a pull request of AGit is from outside: a reader of the repository can push it', () => {
+test('a pull request of AGit is from outside, because every reader of the repository can push one', () => {
   const agit = { ref: 'refs/pull/5/head' };
   assert.equal(pullOf(GITEA, common({}, agit))!.is_inside, false);
   assert.equal(pullOf(SYNC, common({ flow: 1 }, agit))!.is_inside, false);

@@ -270,15 +270,15 @@ test('who invited a guest keeps nothing, when the person comes from the provider
     headers: { authorization: `Bearer ${key}` },
   });
   assert.equal(status, 401);
-  // An interrupted arrival is repeated: the account's credentials may not be deleted yet.
+  // An arrival may be repeated after an interruption, before the account's credentials were deleted.
   assert.equal((await ask('arrive', came)).body.drops_credentials, true);
   const known = { ...came, account: guest.id, role: 'guest' };
   assert.equal((await ask('arrive', known)).body.drops_credentials, false);
-  // What the person has added since is theirs, also when another provider does not know them yet.
+  // What the person has added since stays, also at a first sign-in by another provider.
   assert.equal((await ask('arrive', came)).body.drops_credentials, false);
 });
 
-test('who entered an address without proof keeps nothing, when its person comes from the provider', async () => {
+test('an account with an unproved address keeps no keys when the address’s person comes from the provider', async () => {
   const { token } = await invite();
   const typed = (await ask('claim', { token, ...person('ceo') })).body;
   const fixed = await invite({ email: 'cto@example.com' });
@@ -298,7 +298,7 @@ test('who entered an address without proof keeps nothing, when its person comes 
     });
     assert.equal(status, drops ? 401 : 200, name);
   }
-  // The link would set a password again, until the one who entered the address has used it to the end.
+  // The used link must not set a password again, also if its sign-up was never completed.
   assert.equal((await ask('claim', { token, ...person('ceo') })).body.code, 'invite_not_found');
   const came = { account: null, ...person('newcomer'), verified: true, role };
   assert.equal((await ask('arrive', came)).body.drops_credentials, false);

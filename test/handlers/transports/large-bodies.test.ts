@@ -92,7 +92,7 @@ test('forged deliveries of webhooks keep no place of the account and few of all'
   assert.equal(await status, 429, 'a fifth one is refused');
 });
 
-test('uploads of SQL files that nobody began take no place', async (t) => {
+test('uploads for SQL imports that nobody started take no place', async (t) => {
   const control = await TestControl.start();
   t.after(() => control.stop());
   for (let n = 0; n < 20; n++) {

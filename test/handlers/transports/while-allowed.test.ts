@@ -11,7 +11,7 @@ const { whileAllowed } = (await handlers('transports/while-allowed.ts')) as {
 const { Problem } = await handlers('problem.ts');
 Object.assign(globalThis, { IdentityTransformStream: TransformStream });
 
-/** Opens a stream on a host. `pass` lets a minute pass, and returns how often the stream asked for its reader. */
+/** Opens a stream on a host. `pass` lets a minute pass, and returns how often the stream checked its reader. */
 function open(t: TestContext, HOST_ID: string) {
   t.mock.timers.enable({ apis: ['setInterval', 'Date'] });
   let asked = 0;
@@ -40,7 +40,7 @@ function open(t: TestContext, HOST_ID: string) {
   };
 }
 
-test('with several hosts an open stream asks for its reader three times a minute, and ends', async (t) => {
+test('with several hosts an open stream checks its reader three times a minute, and ends after a revocation', async (t) => {
   const { pass, revoke, end } = open(t, 'one');
   assert.equal(await pass(), 3);
   revoke();
@@ -48,6 +48,6 @@ test('with several hosts an open stream asks for its reader three times a minute
   assert.equal((await end).done, true);
 });
 
-test('on one host an open stream asks for nothing while nobody loses rights', async (t) => {
+test('on one host an open stream checks nothing while nobody loses rights', async (t) => {
   assert.equal(await open(t, '').pass(), 0);
 });

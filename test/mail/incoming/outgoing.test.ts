@@ -37,7 +37,7 @@ test('a reply has In-Reply-To and References once, however the app spells them',
   }
 });
 
-test('headers that are too many are counted before they are copied and checked', async () => {
+test('too many headers are refused before they are copied and checked', async () => {
   const headers = Object.fromEntries(Array.from({ length: 21 }, (_, n) => [`X-${n}`, n]));
   const given = { from: 'info@shop.example', subject: 'Thanks', text: 'We have it.', headers };
   const tooMany = { code: 'E_HEADERS_TOO_MANY' };

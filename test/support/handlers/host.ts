@@ -72,7 +72,7 @@ export class TestHost {
   readonly moves = new Map<string, number>();
   /** While set, every call fails with this status. */
   failing: number | null = null;
-  /** Number of calls of whose bodies some bytes have arrived. */
+  /** Number of calls whose bodies have begun to arrive. */
   begun = 0;
 
   readonly handle = (request: IncomingMessage, response: ServerResponse): void => {
@@ -122,7 +122,7 @@ export class TestHost {
     try {
       for await (const chunk of request as AsyncIterable<Buffer>) if (chunks.push(chunk) === 1) this.begun++;
     } catch {
-      // The control plane has broken off the call.
+      // The control plane has aborted the call.
       return;
     }
     const body = Buffer.concat(chunks).toString('utf8');

@@ -43,7 +43,7 @@ export class UiInProcess {
   readonly #handler: Handler;
   readonly #env: object;
 
-  private constructor(handler: Handler, limits: Record<string, string>, database: MemoryD1) {
+  private constructor(handler: Handler, variables: Record<string, string>, database: MemoryD1) {
     this.#handler = handler;
     this.database = database;
     const binding = database.through(async (work) => {
@@ -68,24 +68,24 @@ export class UiInProcess {
       OIDC_REQUIRED: 'off',
       SERVICE_RATE_LIMIT_RPM: '0',
       SERVICE_AUTH_RATE_LIMIT: '0',
-      ...limits,
+      ...variables,
     };
   }
 
   /**
    * Starts a server for one test.
-   * @param limits variables of rate limits; default: no limit
-   * @param database that of another server, as several hosts share it
+   * @param variables settings of the server; default: no rate limits and no identity provider
+   * @param database the database of another server, if several hosts share it; default: an empty one
    */
   static async start(
     t: TestContext,
-    limits: Record<string, string> = {},
+    variables: Record<string, string> = {},
     database = new MemoryD1(),
   ): Promise<UiInProcess> {
     bundled ??= bundle();
     const path = join(temporaryDirectory(t), 'ui.mjs');
     writeFileSync(path, await bundled);
-    return new UiInProcess((await import(pathToFileURL(path).href)).default, limits, database);
+    return new UiInProcess((await import(pathToFileURL(path).href)).default, variables, database);
   }
 
   /** Sends a POST as one of our pages does. */

@@ -217,7 +217,7 @@ test('a growing list starts anew when more than a page was added, and is bounded
   list.close();
 });
 
-test('a further page is added to the data as it is then, and dropped when its cursor is old', async () => {
+test('a further page is added to the newest data, and dropped when its cursor is old', async () => {
   const further: PromiseWithResolvers<{ items: string[]; next_cursor: null }>[] = [];
   let state = 'building';
   let next = 'two';
@@ -264,7 +264,7 @@ test('a removed item stays away while the list is read again', async () => {
   list.hide('a');
   list.hide('b');
   list.drop('a');
-  // The second removal ends before the first read after it, which it aborts.
+  // The second removal ends during the read that follows the first one, and aborts this read.
   list.drop('b');
   answers[1]!.resolve(['b', 'c']);
   await answers[1]!.promise;

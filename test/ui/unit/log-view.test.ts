@@ -18,7 +18,7 @@ beforeEach(() => {
   setQuery({ q: '', preview: '' });
 });
 
-/** Opens the log of an app, whose pages `read` returns. `reset` ends what the open stream has sent. */
+/** Opens the log of an app, whose pages `read` returns. `reset` sends the event `reset` on the open stream. */
 async function openLog(t: TestContext, read: (asked: Asked) => object | Promise<object>) {
   t.mock.timers.enable({ apis: ['setTimeout'] });
   const reads: Asked[] = [];

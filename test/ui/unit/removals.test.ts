@@ -25,7 +25,7 @@ after(() => {
 });
 
 const names = () => sent.splice(0).map(({ name }) => name);
-/** Removes a secret, which the test's clock delays. */
+/** Removes a secret with a delay on the mocked clock. @returns a function that undoes the removal */
 function removeSecret(t: TestContext) {
   sent.length = 0;
   t.mock.timers.enable({ apis: ['setTimeout'] });

@@ -152,7 +152,7 @@ test('changed, deleted and new rows are applied to a table in one batch', () => 
   assert.equal(set.count.value, 0);
 });
 
-/** A table whose writes the test ends. `writes` has the SQL of each. */
+/** Returns a table whose writes end when the test calls `ended` or `failed`. `writes` has the SQL of each. */
 function heldTable() {
   const columns = [column('id', 'INTEGER', 1), column('name', 'TEXT'), column('n', 'REAL')];
   const set = changeSet('t', columns);
@@ -247,7 +247,7 @@ test('a cell that gets its old value again before the written rows are read stay
   assert.equal(set.count.value, 1);
 });
 
-test('further rows are added to the rows as they are then', async () => {
+test('further rows are added to the newest rows', async () => {
   let n = 1;
   const further = Promise.withResolvers<void>();
   const read: Reader = async ({ cursor }) => {
