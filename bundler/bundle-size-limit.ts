@@ -66,7 +66,7 @@ export function requireBundleSize(bundle: Bundle): void {
     );
 }
 
-/** Checks how deep the values of a configuration are nested. @throws {BuildFailure} naming the limit */
+/** Checks that the values of a configuration are not nested too deeply. @throws {BuildFailure} naming the limit */
 export function requireDepth(config: unknown): void {
   refuseDepth(measureValues(config).depth);
 }

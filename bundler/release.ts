@@ -4,7 +4,7 @@ import type { Outward, QueueConsumer } from '../handlers/contract/host/host-rele
 
 /** The name of a `Release` in its directory. */
 export const RELEASE_FILE = 'release.json';
-/** `Prefill.directory` of every release. */
+/** The folder of `Prefill` files in a release: the only value of `Prefill.directory`. */
 export const PREFILL = 'next-cache';
 
 /** A module of a Worker. `path` is relative to the release's directory; `name` is what `import` resolves to. */

@@ -11,8 +11,8 @@ import { exits, Stopped, stoppedBy, typed } from './exit.ts';
 import { findLogin, type Login } from './login-file.ts';
 import { type Client, type Place, Session } from './session.ts';
 
-/** As in shells, the exit code after a signal is this plus the number of the signal. */
-const SIGNALED = 128;
+/** Added to the number of a signal to get the exit code, as in shells. */
+const SIGNAL_EXIT_BASE = 128;
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
 
 /** Runs a command line with the streams and the environment of this process. @returns the exit code */
@@ -23,10 +23,10 @@ export async function main(words: readonly string[]): Promise<number> {
   process.once('SIGINT', () => interrupt.abort());
   for (const name of ['SIGTERM', 'SIGHUP'] as const)
     process.once(name, () => {
-      killed = SIGNALED + constants.signals[name];
+      killed = SIGNAL_EXIT_BASE + constants.signals[name];
       interrupt.abort();
     });
-  // Nobody may read the messages, but a command still has to end its work and clean up.
+  // A failed write must not end the process: after a hangup no one reads the messages, but the command must still clean up.
   process.stderr.on('error', () => {});
   // A reader such as `head` may close the pipe early. That is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {

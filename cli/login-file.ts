@@ -24,8 +24,8 @@ export interface Saved {
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
- * Finds the URL of a Cellar: `CELLAR_URL`, else that of `cellar login`, else that of the own Cellar (see `ownAddress`). Its
- * token is `CELLAR_TOKEN`, else the one of `cellar login` or of the own Cellar for the same URL.
+ * Finds the URL of a Cellar: `CELLAR_URL`, else that of `cellar login`, else that of the local Cellar (see `ownAddress`). The
+ * token is `CELLAR_TOKEN`, else the token of `cellar login` or of the local Cellar, if it is for the same URL.
  * @param root the folder of this clone
  * @throws {Stopped} when there is no URL or no token, one of them is invalid, or the login's file is damaged
  */
@@ -40,7 +40,7 @@ export function findLogin(env: Environment, root: string): Login {
   if (url === undefined)
     throw new Stopped(
       'unavailable',
-      `No Cellar that you can read runs with its data in ${data}. Set RUNNER_DATA_DIR or CELLAR_URL, or use \`cellar login\`.`,
+      `No Cellar runs with data in ${data}, or you may not read it. Set RUNNER_DATA_DIR or CELLAR_URL, or use \`cellar login\`.`,
       `npm --prefix ${root} start`,
     );
   if (token) return login(url, token);
@@ -51,9 +51,9 @@ export function findLogin(env: Environment, root: string): Login {
 }
 
 /**
- * Returns the API's address of the own Cellar: the one with its data in `RUNNER_DATA_DIR`, else in this clone. Undefined
- * while it does not run, or when this user may not read its files. The address file may be from a killed process, and
- * another server may have its port by now. So this also checks that a process holds the data directory's lock.
+ * Returns the API's address of the local Cellar: the one whose data is in `RUNNER_DATA_DIR`, by default `.cellar` in this
+ * clone. Undefined if that Cellar does not run, or if this user may not read its files. A killed process may have left the
+ * address file, and another server may use the port now. So this also checks that a process holds the data directory's lock.
  */
 export function ownAddress(env: Environment, root: string): string | undefined {
   const data = dataOf(env, root);
@@ -66,7 +66,7 @@ export function ownAddress(env: Environment, root: string): string | undefined {
     return undefined;
   } catch (error) {
     const { code } = error as { code?: string };
-    // With SQLITE_CANTOPEN, the data belongs to another user.
+    // The lock file is missing, or belongs to another user.
     if (code === 'SQLITE_CANTOPEN') return undefined;
     if (code !== 'SQLITE_BUSY') throw error;
     return textOf(file);
@@ -83,9 +83,12 @@ export function ownAddress(env: Environment, root: string): string | undefined {
 export function addressOf(text: string, name: string): string {
   const url = URL.parse(text);
   const isWeb = /^https?:$/.test(url?.protocol ?? '');
-  // The message must not show a password. One may stand before an @, also in a text that is no URL.
+  // The message must not show a password. A text that is not a valid URL may also have a password before an @.
   if (url?.username || url?.password || (!isWeb && text.includes('@')))
-    throw new Stopped('usage', `${name} has a user name or a password in it: the token alone signs in.`);
+    throw new Stopped(
+      'usage',
+      `${name} has a user name or a password in it. Remove them: only the token signs in.`,
+    );
   if (isWeb) return text.replace(/\/+$/, '');
   const isHost = /^[\w.-]+(:\d+)?(\/.*)?$/.test(text);
   const scheme = /^(localhost|127\.|[\w-]+\.localhost)/.test(text) ? 'http' : 'https';
@@ -96,7 +99,7 @@ export function addressOf(text: string, name: string): string {
   );
 }
 
-/** Returns a token without spaces around it. @throws {Stopped} when it has characters that a header cannot carry */
+/** Returns a token without the spaces around it. @throws {Stopped} when it has characters that a header cannot carry */
 export function tokenOf(text: string): string {
   const token = text.trim();
   if (/^[ -~]*$/.test(token)) return token;

@@ -24,7 +24,7 @@ export interface Place {
   say: (text: string) => void;
   /** Reads standard input to its end. */
   input: () => Promise<string>;
-  /** Aborted by SIGINT, such as Ctrl-C, SIGTERM and SIGHUP. */
+  /** Aborted by SIGINT (Ctrl-C), SIGTERM and SIGHUP. */
   signal: AbortSignal;
 }
 

@@ -18,7 +18,7 @@ const HASH_DIGITS = 32;
 const DEADLINE_MS = 15 * 60_000;
 /** The bundler's process writes the description of the bundle into this file. */
 const BUNDLE_FILE = 'bundle.json';
-/** Folders of the bundle whose files are parts of the upload. */
+/** Folders of the bundle. Each file in them is sent as a part of the upload. */
 const FOLDERS = ['modules', 'migrations', 'next-cache'];
 
 /** Cloudflare's response envelope. */

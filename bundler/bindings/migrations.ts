@@ -12,7 +12,7 @@ import type { DatabaseMigration } from '../release.ts';
 const USUAL_TABLE = 'd1_migrations';
 /** Maximum characters of a pattern. */
 const PATTERN_LENGTH = 256;
-/** Maximum commas of a pattern: each can double the number of patterns that its braces stand for. */
+/** Maximum commas of a pattern: each can double the number of patterns to which its braces expand. */
 const PATTERN_COMMAS = 8;
 /** Matches the folders at the start of a pattern that have no special characters. */
 const PLAIN_FOLDERS = /^(?:[^*?[\]{}()\\/]+\/)*/;
@@ -24,7 +24,7 @@ const PLAIN_FOLDERS = /^(?:[^*?[\]{}()\\/]+\/)*/;
  * @param notes lines for the deploy's log. A missing `migrations_dir` only adds a warning, because Wrangler also deploys
  * then
  * @throws {BuildFailure} when a file lies outside the project or is too large, and for a pattern that is outside
- * `migrations_dir` or costs too much
+ * `migrations_dir` or exceeds a limit
  */
 export function copyMigrations(
   root: string,
@@ -69,8 +69,8 @@ export function migrationsTable({
 }
 
 /**
- * Returns the paths below `from` that match `glob`. It matches names, because a glob that reads the disk follows links out of
- * the project.
+ * Returns the paths of the files below `from` that match `glob`. Does not use Node's glob function, because it follows
+ * symbolic links out of the project.
  * @throws {BuildFailure} for too many files and folders
  */
 function matchingFiles(root: string, from: string, glob: string): string[] {

@@ -227,9 +227,9 @@ export async function readWranglerConfig(
 }
 
 /**
- * Calls `read` with a path from which wrangler finds `written` as the configuration of a build: only then does it accept
- * some keys of older build tools. In the project itself wrangler would also find a configuration in a folder above it, which
- * may be outside the project, and refuse both.
+ * Calls `read` with a path in a temporary folder. From there, wrangler finds `written` as the configuration of a build. Only
+ * then does wrangler accept some keys of older build tools. The path is not in the project: wrangler would also search the
+ * folders above the project, and it refuses to choose between two configurations.
  */
 function withRedirect<T>(written: string, read: (script: string) => T): T {
   const directory = mkdtempSync(join(tmpdir(), 'cellar-redirect-'));

@@ -38,7 +38,8 @@ interface Bundled {
  * Copies the cache of a project with OpenNext into `out`, under the names that the Worker expects.
  * @returns `prefill`: the files to put into a bucket or a namespace; `assets`: the given assets, which may now contain the
  * cache
- * @throws {BuildFailure} for a cache that is too large or has a link out of the project, and a Worker without the binding to its cache
+ * @throws {BuildFailure} for a cache that is too large or has a link out of the project, and for a Worker without the binding
+ * to its cache
  */
 export function copyNextCache({ place, file, config, worker, assets, out, limitMb }: Bundled): {
   prefill?: Prefill;

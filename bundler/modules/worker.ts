@@ -44,7 +44,7 @@ const NODE_ENV = '"production"';
 const MAX_ERRORS = 20;
 /** Matches an error without a location that esbuild reports in addition to the error of the failed import. */
 const UNREADABLE = /^Cannot read directory /;
-/** Matches esbuild's message about an import of a pattern that found nothing. Captures the pattern up to its first star. */
+/** Matches esbuild's message about an import whose pattern matches no file. Captures the pattern up to its first star. */
 const EMPTY_GLOB = /^(?:Could not resolve|The glob pattern) (?:import|require)\("([^"*]*)/;
 /** A part of esbuild's advice about an unresolved import. */
 const EXTERNAL = ' as external to exclude it ';
@@ -186,7 +186,10 @@ function entryExports(metafile: Metafile): string[] {
   return Object.values(metafile.outputs).find((output) => output.entryPoint !== undefined)?.exports ?? [];
 }
 
-/** Returns the error for a failed build. An import of a pattern outside the project fails in one way, whatever it finds there. */
+/**
+ * Returns the error for a failed build. An import of a pattern outside the project always gives the same error, so that the
+ * error does not reveal which files exist there.
+ */
 function failure(
   root: string,
   { errors, warnings }: { errors: Message[]; warnings: Message[] },
@@ -209,7 +212,7 @@ function byLocation({ location: a }: Message, { location: b }: Message): number 
   return a.line - b.line || a.column - b.column;
 }
 
-/** Whether esbuild found no file for an import of a pattern, and the pattern's folder is outside the project. */
+/** Whether esbuild found no file for an import of a pattern, and the pattern's folder is missing or outside the project. */
 function isGlobOutside(root: string, { text, location }: Message): boolean {
   const start = EMPTY_GLOB.exec(text)?.[1];
   if (start === undefined || location === null) return false;

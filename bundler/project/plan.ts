@@ -83,7 +83,7 @@ export interface PlanOptions {
   manifests: string[];
 }
 
-/** A worktree after its build, and what its plan says of it. */
+/** A worktree after its build, with values from its plan. */
 export interface BuiltProject {
   worktree: string;
   settings: BuildSettings;
@@ -188,7 +188,8 @@ export async function planBuild({ worktree, settings, environment, manifests }: 
 }
 
 /**
- * Returns whether functions/ of a built worktree is to be compiled to its Worker. The build may have written or removed it.
+ * Returns whether functions/ of a built worktree must be compiled to the app's Worker. Must be called after the build, because
+ * the build may write or remove functions/.
  * @throws {BuildFailure} when the project or its configuration cannot be read
  */
 export async function findFunctions(options: BuiltProject): Promise<boolean> {

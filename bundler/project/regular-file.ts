@@ -40,7 +40,7 @@ export function readTail(root: string, path: string, bytes: number): Buffer {
   return readPart(root, path, bytes, (size) => Math.max(0, size - bytes));
 }
 
-/** Returns at most `bytes` of a file. @param startOf returns the first byte's position in a file of that size */
+/** Returns at most `bytes` of a file. @param startOf takes the file's size, and returns the position of the first byte to read */
 function readPart(root: string, path: string, bytes: number, startOf: (size: number) => number): Buffer {
   const real = realInside(root, path);
   if (real === null)

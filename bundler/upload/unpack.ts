@@ -256,7 +256,7 @@ function moduleName(given: string): string {
     throw new BuildFailure(`${show(given)} is not a module name`);
   if (OWN_NAME.test(basename(name)))
     throw new BuildFailure(
-      `${show(given)}: names of JavaScript modules that begin with cellar- are Cellar's own`,
+      `${show(given)}: names of JavaScript modules that begin with cellar- are Cellar's own; rename the module`,
     );
   return name;
 }

@@ -19,7 +19,10 @@ const DEADLINE_MS = 3 * 60 * 60_000;
 const NEWEST = 20;
 /** Maximum lines shown from the end of a failed deploy's log. */
 const LAST_LINES = 20;
-/** No deploy in these statuses serves. If all deploys of the pushed commit are in them, or failed before the push, the commit is deployed again. */
+/**
+ * A deploy in one of these statuses does not serve. The pushed commit is deployed again if each of its deploys is in one of
+ * them, or was made before the push and failed.
+ */
 const ENDED: Deploy['status'][] = ['replaced', 'superseded', 'cancelled'];
 const DEPLOY = { name: 'deploy', summary: 'the id of the deploy, as `cellar deploys` lists it' };
 

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { Stopped } from '../exit.ts';
 import { firstLine } from '../show.ts';
 
-/** Loads wrangler, as CommonJS: `import()` would parse its 15 MB once more. */
+/** Loads wrangler as CommonJS, because `import()` would parse its 15 MB a second time. */
 const require = createRequire(import.meta.url);
 /** Name of the git remote for Cellar. */
 export const REMOTE = 'cellar';
@@ -37,7 +37,7 @@ function readConfiguration(file: string): { name?: unknown } | null {
   try {
     return JSON.parse(readFileSync(file, 'utf8'));
   } catch {
-    // Wrangler reads comments and TOML. It takes half a second to load, so JSON is read without it.
+    // Only wrangler reads comments and TOML. It takes half a second to load, so plain JSON is read without it.
   }
   const wrangler = require('wrangler') as typeof import('wrangler');
   try {
@@ -51,7 +51,7 @@ export function hasGit(): boolean {
   return readGit('/', '--version') !== null;
 }
 
-/** Whether the folder lies in a git work tree. @throws {Stopped} when git refuses the repository around it */
+/** Whether the folder is in a git work tree. @throws {Stopped} when git cannot read the repository that contains the folder */
 export function isRepository(folder: string): boolean {
   try {
     return requireGit(folder, 'rev-parse', '--is-inside-work-tree') === 'true';
@@ -84,7 +84,7 @@ export function requireGit(folder: string, ...words: string[]): string {
     maxBuffer: OUTPUT_BYTES,
   });
   if (status === 0) return stdout.trim();
-  // git itself names the command that lets it use a repository of another user.
+  // For a repository of another user, git's error message contains the command that permits its use.
   const [next = 'cellar deploy --upload'] =
     /git config --global --add safe\.directory .+/.exec(stderr ?? '') ?? [];
   const reason = firstLine(stderr ?? '') || `git ${words[0]} failed.`;

@@ -20,7 +20,7 @@ const HOUR_MS = 3_600_000;
 const AGAIN_MS = HOUR_MS;
 /** Maximum events that one alert reports in an hour. Further ones are only counted, if their topic was reported before. */
 const REPORTS_AN_HOUR = 30;
-/** Maximum error groups among them, so that many errors leave room for a crash or an outage. */
+/** Maximum error groups among these events, so that a crash or an outage is reported even when there are many errors. */
 const ERRORS_AN_HOUR = 20;
 /** How long reported topics are remembered, in ms, so that a deploy is reported once. */
 const REMEMBERED_MS = 7 * 24 * HOUR_MS;
@@ -44,7 +44,7 @@ export interface AlertEvent {
 }
 
 /** An event that begins or ends a state, such as high memory use. */
-interface Turn extends Omit<AlertEvent, 'topic' | 'once' | 'message'> {
+interface StateChange extends Omit<AlertEvent, 'topic' | 'once' | 'message'> {
   /** As in `AlertEvent`; null to report nothing. */
   message: string | null;
   /** Whether each alert reports the beginning at most once an hour. */
@@ -220,54 +220,54 @@ export class Alerts {
 
   /** Reports that a state has begun, such as high memory use. Does nothing while the state is in the alert's `firing`. */
   begin(alert: Alert, event: Omit<AlertEvent, 'topic' | 'once'>): void {
-    this.#turn(this.#present(alert), event, true);
+    this.#changeState(this.#present(alert), event, true);
   }
 
   /** Reports that a state has ended, if its beginning was reported. */
   end(alert: Alert, kind: AlertKind, type: string, message: string): void {
-    this.#turn(this.#present(alert), { kind, type, message }, false);
+    this.#changeState(this.#present(alert), { kind, type, message }, false);
   }
 
   /**
-   * Reports that a state begins or ends, and stores that with each alert whose state has not turned yet. Logs a failed write.
-   * A later call tries again what could not be stored, or exceeds the hourly limit.
+   * Reports that a state begins or ends to each alert that has not reported it yet, and stores the new state with the alert.
+   * Logs a failed write. A later call tries again if the write failed, or if the alert was over its hourly limit.
    */
-  #turn(alerts: Alert[], turn: Turn, begins: boolean): void {
+  #changeState(alerts: Alert[], change: StateChange, begins: boolean): void {
     const { store } = this.#options;
-    const turning = alerts.filter(
-      (alert) => isFiring(alert, turn) !== begins && alert.on.includes(turn.kind),
+    const changing = alerts.filter(
+      (alert) => isFiring(alert, change) !== begins && alert.on.includes(change.kind),
     );
-    if (turning.length === 0) return;
+    if (changing.length === 0) return;
     try {
-      const turned = store.transaction(() =>
-        turning
-          .filter((alert) => this.#reportTurn(alert, turn, begins))
+      const changed = store.transaction(() =>
+        changing
+          .filter((alert) => this.#reportChange(alert, change, begins))
           .map((alert) => {
-            const after = afterTurn(alert, turn, begins);
+            const after = withState(alert, change, begins);
             store.alerts.save(after);
             return after;
           }),
       );
       // After the commit, because it may fail, such as on a full disk.
-      for (const alert of turned) this.#remember(alert);
+      for (const alert of changed) this.#remember(alert);
     } catch (error) {
-      logRarely('error', 'an alert could not be stored', { app: turning[0]!.app_id, error: reason(error) });
+      logRarely('error', 'an alert could not be stored', { app: changing[0]!.app_id, error: reason(error) });
     }
   }
 
-  /** Returns an alert as it is now; an empty list for a deleted one. */
+  /** Returns a list with the current settings and state of an alert; an empty list if it was deleted. */
   #present({ id }: Alert): Alert[] {
     const alert = this.#byId.get(id);
     return alert === undefined ? [] : [alert];
   }
 
-  /** @returns whether the turn was reported, or need not be */
-  #reportTurn(alert: Alert, { hourly, host, message, ...event }: Turn, begins: boolean): boolean {
+  /** Reports a change of state to one alert. @returns whether it was reported, or needs no report */
+  #reportChange(alert: Alert, { hourly, host, message, ...event }: StateChange, begins: boolean): boolean {
     if (message === null) return true;
     const state = host === undefined ? event.kind : `${event.kind} ${host}`;
-    // The receiver needs no end of a state whose begin it has never got.
+    // A receiver that never got the beginning does not need the end.
     if (!begins && this.#options.store.alerts.dropUnsent(alert.id, state)) return true;
-    // A new topic is reported, whatever was reported before.
+    // With a topic of its own, the event is reported even less than `AGAIN_MS` after the previous one.
     const topic = begins && hourly ? state : `${state} ${newId()}`;
     return this.#report(alert, { ...event, message, topic }, state);
   }
@@ -288,7 +288,7 @@ export class Alerts {
    * @param problem why the bucket cannot be used; null when it can
    */
   reportBucket(problem: string | null): void {
-    const turn: Turn =
+    const change: StateChange =
       problem === null
         ? { kind: 'bucket', type: 'bucket.back', message: 'The bucket can be used again.' }
         : {
@@ -297,28 +297,28 @@ export class Alerts {
             hourly: true,
             message: `The bucket cannot be used, so apps with data there do not answer: ${problem}`,
           };
-    this.#turn([...this.#byId.values()], turn, problem !== null);
+    this.#changeState([...this.#byId.values()], change, problem !== null);
   }
 
   /**
-   * Reports which other hosts are silent (no longer report to the control plane), and which are back, to the alerts that have
-   * not reported it yet, such as alerts of apps that came from a silent host.
+   * Reports which other hosts are silent (no longer report to the control plane), and which are back. Each alert reports each
+   * change once. An app that comes from a silent host may bring alerts that have not reported the silence yet.
    * @param hosts all other hosts
-   * @param silent those whose silence is reported
+   * @param silent the silent hosts to report: all except those that were shut down on purpose
    */
   reportHosts(hosts: readonly KnownHost[], silent: readonly KnownHost[]): void {
     const alerts = () => [...this.#byId.values()];
     for (const { id, name } of silent) {
       const message = `The host ${name} does not report any more. Its apps in the bucket start on other hosts.`;
       const event = { type: 'host.silent', message, details: { host: { id, name } } };
-      this.#turn(alerts(), { kind: 'host', host: id, hourly: true, ...event }, true);
+      this.#changeState(alerts(), { kind: 'host', host: id, hourly: true, ...event }, true);
     }
     for (const id of new Set(alerts().flatMap(({ silent_hosts }) => silent_hosts))) {
       const host = hosts.find((each) => each.id === id);
       if (host?.state === 'silent') continue;
       const message = host === undefined ? null : `The host ${host.name} is back.`;
       const event = { type: 'host.back', message, details: { host: { id, name: host?.name } } };
-      this.#turn(alerts(), { kind: 'host', host: id, ...event }, false);
+      this.#changeState(alerts(), { kind: 'host', host: id, ...event }, false);
     }
   }
 
@@ -484,11 +484,11 @@ function withDefaults(alert: Alert): Alert {
   return { ...ALERT_DEFAULTS, ...alert };
 }
 
-function isFiring({ firing, silent_hosts }: Alert, { kind, host }: Turn): boolean {
+function isFiring({ firing, silent_hosts }: Alert, { kind, host }: StateChange): boolean {
   return host === undefined ? firing.includes(kind) : silent_hosts.includes(host);
 }
 
-function afterTurn(alert: Alert, { kind, host }: Turn, begins: boolean): Alert {
+function withState(alert: Alert, { kind, host }: StateChange, begins: boolean): Alert {
   const silent_hosts = host === undefined ? alert.silent_hosts : toggled(alert.silent_hosts, host, begins);
   const fires = kind === 'host' ? silent_hosts.length > 0 : begins;
   return { ...alert, silent_hosts, firing: toggled(alert.firing, kind, fires) };

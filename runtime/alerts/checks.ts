@@ -5,7 +5,7 @@ import type { Alerts } from './alerts.ts';
 import { judgeMinutes, judgeQueues, judgeTraffic, type Minutes, reportErrorRate } from './judgements.ts';
 
 const EVERY_MS = 60_000;
-/** Remembered memory limits of an app. An alert judges up to 30 minutes, and the checks around them. */
+/** Maximum remembered memory limits of an app: one for each of the 30 minutes that an alert may judge, and 3 around them. */
 const LIMITS = 33;
 /** Kinds of alerts that are judged by the metrics of single minutes. */
 const OF_MINUTES: readonly AlertKind[] = ['error_rate', 'memory', 'cpu', 'latency'];
@@ -26,7 +26,7 @@ export interface ChecksOptions {
 export class Checks {
   readonly #options: ChecksOptions;
   readonly #startedAt = performance.now();
-  /** By app: the memory that its processes could use together at the last checks, in MiB, and when, in ms since 1970. */
+  /** By app: at each of the last checks (in ms since 1970), the memory that its processes could use together, in MiB. */
   readonly #limits = new Map<string, { at: number; mb: number }[]>();
   #lookedAt = Number.NEGATIVE_INFINITY;
   #isLooking = false;
@@ -82,8 +82,8 @@ export class Checks {
 }
 
 /**
- * Returns the largest limit of the checks in a minute, just before it and just after it, because its highest memory use may
- * be that of processes that were ended or started between two checks. Without such checks, returns the newest limit.
+ * Returns the largest memory limit of the checks in a minute, in the one before and in the one after. The measured memory may
+ * be of processes that started or ended between two checks. Without such checks, returns the newest limit.
  */
 function limitAt(minute: number, limits: { at: number; mb: number }[]): number {
   const near = limits.filter(({ at }) => at >= minute - EVERY_MS && at < minute + 2 * EVERY_MS);

@@ -158,7 +158,7 @@ export class Deliveries {
     this.#unstored.set(id, sent);
     store.transaction(() => {
       if (sent.error !== null && retryMs !== undefined)
-        // A receiver that gives an error as its answer does not have the message.
+        // A receiver that answers with an error status has not accepted the message.
         store.alerts.postpone(id, Date.now() + retryMs, sent.status === null ? 1 : unsure);
       else store.alerts.dropDelivery(id);
       alerts.delivered(alert_id, sent);

@@ -26,7 +26,7 @@ export interface PeriodicJobsOptions {
   storeReleases: () => Promise<void>;
   /** Removes this disk's copies of code in the bucket until they are within their limit. Must not reject. */
   trimCode: () => Promise<void>;
-  /** Keeps the packet filter's rules in place. Must not reject. */
+  /** Installs the packet filter's rules again if another program has removed them. Must not reject. */
   refreshIsolation: () => Promise<void>;
   /** Does the checks of every second, such as those of apps and of memory. */
   tick: () => void;

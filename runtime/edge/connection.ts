@@ -132,7 +132,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
   readonly #heads: HeadReader;
   /** The value of `keptBytes` at the last report to the owner. */
   #reportedBytes = 0;
-  /** Bytes of a blocked response that wait to be sent. */
+  /** Unsent bytes of a response that the client reads too slowly; 0 while it is not blocked. */
   #blockedBytes = 0;
   /** Reads the body of the request in flight; null without a body, and once the whole body was read. */
   #body: BodyReader | null = null;
@@ -180,7 +180,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
 
   /**
    * Number of bytes that this connection keeps in memory: received ones that are not parsed yet, those that a paused socket
-   * may buffer, and those that a blocked response waits to send.
+   * may buffer, and unsent ones of a blocked response.
    */
   get keptBytes(): number {
     return this.#waiting.length + (this.#reading ? 0 : READ_AHEAD_BYTES) + this.#blockedBytes;
@@ -211,7 +211,7 @@ export class Connection implements Caller, Queued<Connection>, SocketUser {
     this.#updateReading();
   }
 
-  /** Called when the response is blocked. Restarts the client's idle timeout. */
+  /** Counts the unsent bytes of a response that backpressure blocks now, and restarts the client's idle timeout. */
   blocked(): void {
     this.#progressAt = monotonic();
     this.#blockedBytes = this.socket.writableLength;

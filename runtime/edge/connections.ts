@@ -8,7 +8,7 @@ import { Queue, type Queued } from './upstream/queue.ts';
 
 /** Maximum number of open connections. Up to 10 % more may be open to get a refusal; further ones are dropped. */
 export const CONNECTIONS_MAX = 8_192;
-/** Maximum bytes that all connections together buffer: unread ones, and those of blocked responses. */
+/** Maximum bytes that all connections together buffer: unread ones, and unsent ones of blocked responses. */
 const KEPT_MAX = 192 * 2 ** 20;
 /** Time between two log lines about too many connections, in ms. */
 const LOG_EVERY_MS = 60_000;
@@ -99,7 +99,7 @@ export class Connections implements Iterable<Connection> {
       left -= bytes;
       logRarely(
         'warn',
-        'requests use too much memory: the connections of the client with the most buffered data are closed',
+        'connections buffer too much data: those of the client with the most buffered data are closed',
         {
           of: cutAddress(own[0]!.peer),
         },

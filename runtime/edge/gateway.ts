@@ -44,7 +44,7 @@ const SWEEP_MS = 1_000;
 const BACKLOG = 4_096;
 /** Errors of `listen` on a machine without IPv6. */
 const NO_IPV6 = ['EADDRNOTAVAIL', 'EAFNOSUPPORT'];
-/** How often another port is tried when the system chose one that is in use on the other loopback address. */
+/** Maximum attempts to get a port from the system that is free on both loopback addresses. */
 const TRIES = 10;
 /** How long before the end of the grace period queued requests are refused, in ms: at most half of the period. */
 const REFUSED_BEFORE_MS = 1_000;
@@ -81,7 +81,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
 
   /**
    * Listens on a port; may be called several times. Resolves with the port; with 0, the system chooses one. On a machine
-   * without IPv6, the host `::` is 0.0.0.0.
+   * without IPv6, listens on 0.0.0.0 instead of `::`.
    * @throws {Error} of the system when it cannot listen, such as EADDRINUSE
    */
   async listen(port: number, host: string): Promise<number> {
@@ -94,15 +94,15 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
   }
 
   /**
-   * Listens on a port of both loopback addresses: `localhost` may lead to either. A machine without IPv6 has only one.
+   * Listens on a port of both loopback addresses: `localhost` may resolve to either. A machine without IPv6 has only one.
    * Resolves with the port; with 0, the system chooses one.
    * @throws {Error} of the system when it cannot listen, such as EADDRINUSE
    */
   async listenLocalhost(port: number, tries = TRIES): Promise<number> {
     const server = await this.#listen('port', { port, host: '127.0.0.1' });
-    const { port: taken } = server.address() as AddressInfo;
+    const { port: chosen } = server.address() as AddressInfo;
     try {
-      await this.listen(taken, '::1');
+      await this.listen(chosen, '::1');
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (!NO_IPV6.includes(code!)) {
@@ -112,7 +112,7 @@ export class Gateway implements ConnectionOwner, ExchangeOwner {
       }
     }
     this.#servers.add(server);
-    return taken;
+    return chosen;
   }
 
   /**

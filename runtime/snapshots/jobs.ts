@@ -51,8 +51,8 @@ export class Jobs {
   }
 
   /**
-   * Runs a job in a child process of its own. @throws {NotThere}, {Unusable}, {NoRoom} or {Error}, as the child reports; the signal's
-   * reason when `signal` aborts
+   * Runs a job in a child process of its own.
+   * @throws {NotThere}, {Unusable}, {NoRoom} or {Error}, as the child reports; the signal's reason when `signal` aborts
    */
   async run<Kind extends Job['kind']>(
     job: Extract<Job, { kind: Kind }>,

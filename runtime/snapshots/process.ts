@@ -65,7 +65,7 @@ async function done(job: Job): Promise<DoneOf[Job['kind']]> {
   return job.kind === 'copy' ? copyStorage(job, holdBuckets) : restoreStorage(job);
 }
 
-function kindOf(error: unknown): FailureKind {
+function failureKind(error: unknown): FailureKind {
   if (error instanceof NotThere) return 'not_there';
   if (error instanceof Unusable) return 'unusable';
   return error instanceof NoRoom ? 'no_room' : 'error';
@@ -78,6 +78,6 @@ try {
   flushCompileCache();
   say({ done: await done(job) });
 } catch (error) {
-  say({ failed: reason(error), kind: kindOf(error) });
+  say({ failed: reason(error), kind: failureKind(error) });
 }
 lines.close();

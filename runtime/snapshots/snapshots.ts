@@ -203,7 +203,7 @@ export class Snapshots {
 
   /**
    * Extracts an app's storage, or one database of it, from a snapshot into a directory. Every byte is checked.
-   * @throws {NotThere}, {Unusable}; then the directory `into` does not exist
+   * @throws {NotThere}, {Unusable}, {NoRoom}; then the directory `into.directory` does not exist
    */
   extract(wanted: Pick<RestoreJob, 'snapshot' | 'app' | 'only' | 'into'>): Promise<Restored> {
     const { store, paths, place } = this.#options;
@@ -258,7 +258,7 @@ export class Snapshots {
     return this.#queue.run({ owner: HOST, signal: this.#ending.signal }, work);
   }
 
-  /** Returns the owner of the store, once its id is on the disk: with another id, the host would refuse its own snapshots. */
+  /** Returns the owner of the store, once its id is on the disk: after a crash, a new id would make the snapshots unusable. */
   async #owner(): Promise<StoreOwner> {
     const { store } = this.#options;
     const of = store.snapshots.cellar();
@@ -267,7 +267,7 @@ export class Snapshots {
     return { of, claimed: store.snapshots.place() === directory ? directory : null };
   }
 
-  /** The directory of snapshots if an operator has named it; null for a bucket, and for the one in the data directory. */
+  /** The directory in RUNNER_SNAPSHOT_URL; null for a bucket, and for the default directory in the data directory. */
   get #otherDirectory(): string | null {
     const { paths, place } = this.#options;
     return 'directory' in place && place.directory !== paths.snapshots ? place.directory : null;

@@ -54,7 +54,7 @@ export class Telemetry {
   readonly #names = new Map<string, string>();
   #lastId = 0;
 
-  /** Sent to each thread once the bucket may be used. */
+  /** The message that starts the copies. Each new thread gets it. Null until the bucket may be used. */
   #copying: ToThread | null = null;
 
   readonly #next = new NextBatch();

@@ -10,7 +10,10 @@ export interface DeliveryRow {
   body: string;
   /** Failed attempts. */
   attempts: number;
-  /** 1: the receiver may have it, because its result is unknown, or has the message before the one that it replaced. */
+  /**
+   * 1: the receiver may know the state already. The result of an attempt is unknown, the message replaced an earlier one about
+   * the state, or another machine may have sent it.
+   */
   unsure: 0 | 1;
 }
 
@@ -113,12 +116,12 @@ export function alertQueries(database: Database) {
       state: string | null = null,
     ): void => {
       const replaces = state !== null && dropState.run(alertId, state, 1).changes > 0;
-      // The receiver may have the begin before a replaced end, so the next end must be sent too.
+      // If this replaces the message about an end, the receiver may have the begin before it, and needs the next end too.
       add.run(id, alertId, body, at, state, replaces ? 1 : 0);
     },
     /**
-     * Drops the delivery about a state if it has surely not arrived and replaced no other, with the topic of that name, because
-     * the topic was never reported.
+     * Drops the delivery about a state if its `unsure` is 0: then the receiver has no message about the state. Also removes the
+     * topic of the same name, because it was not reported.
      * @returns whether it was dropped
      */
     dropUnsent: (alertId: string, state: string): boolean => {
@@ -126,7 +129,7 @@ export function alertQueries(database: Database) {
       forgetTopic.run(alertId, state);
       return true;
     },
-    /** Call it before a delivery is sent. If it reports a begin or an end, it counts as `unsure` until its result is known. */
+    /** Sets `unsure` of a delivery that reports a begin or an end, until its result is known. Call it before sending. */
     markSent: (id: string): void => {
       markSent.run(id);
     },

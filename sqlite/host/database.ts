@@ -245,7 +245,7 @@ const MIGRATIONS = [
   ${changesRecord('outbound_changed', 'UPDATE OF outbound ON apps', 'NEW.id', inBucket('NEW.id'))}
   `,
   // The state whose begin or end a message reports, such as 'memory'; NULL for other messages.
-  // unsure: 1 when its result is unknown, or it replaced another message about the state.
+  // unsure: 1 when the result of an attempt is unknown, or the message replaced another one about the state.
   `
   ALTER TABLE alert_deliveries ADD COLUMN state TEXT;
   ALTER TABLE alert_deliveries ADD COLUMN unsure INTEGER NOT NULL DEFAULT 0;

@@ -20,9 +20,9 @@ export function snapshotQueries(database: Database.Database) {
     cellar: (): string => idOf('cellar'),
     /** Returns the id of this data directory. A directory that is restored from a snapshot gets another id. */
     machine: (): string => idOf('machine'),
-    /** Returns the directory outside the data directory where the last snapshot was stored; null: none was. */
+    /** Returns the directory outside the data directory where the last snapshot was stored; null without one. */
     place: (): string | null => find.get('snapshots_in') ?? null,
-    /** Records that directory. */
+    /** Records the directory that `place` returns. */
     recordPlace: (directory: string): void => {
       record.run(directory);
     },

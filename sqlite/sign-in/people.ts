@@ -68,7 +68,7 @@ export async function personOf(db: D1Database, provider: string, subject: string
 
 /**
  * Ends a session, by its id.
- * @param provider ends it only if its person has an identity there; null: in any case
+ * @param provider ends the session only if its person has an identity at this provider; null: in any case
  * @returns whether it was ended
  */
 export async function endSessionBy(

@@ -184,7 +184,10 @@ function objectQueries(database: Database.Database) {
 
   return {
     object: (bucket: string, key: Buffer): ObjectRow | undefined => object.get(bucket, key),
-    /** Returns objects from a key on, in the order of the keys' bytes, without metadata: that of many may not fit in memory. */
+    /**
+     * Returns objects from a key on, in the order of the keys' bytes. Their metadata is left out, because the metadata of many
+     * objects may not fit in memory.
+     */
     page: (bucket: string, from: Buffer, limit: number): ObjectRow[] => page.all(bucket, from, limit),
     /** Adds or replaces an object. @returns the files that are no longer needed */
     putObject: (row: ObjectRow): string[] => {

@@ -23,7 +23,7 @@ export interface CaddySettings {
 export const ADMIN_HOST = 'cellar';
 /** Grace period for requests in flight when Caddy stops. */
 const GRACE = '10s';
-/** Types that Caddy 2.6 compresses by default. */
+/** Types that Caddy 2.6 compresses by default. They are listed here because `match` replaces the default. */
 const TEXT_TYPES = [
   'text/*',
   'application/json*',
@@ -97,7 +97,7 @@ function servers({ directory, host, port, httpPort, trustedProxies }: CaddySetti
           [CLIENT_TLS]: ['{http.request.tls.version} {http.request.tls.cipher_suite}'],
         },
       },
-      // Caddy 2.6 would compress these. It leaves a response alone that has an encoding.
+      // Otherwise Caddy 2.6 would compress responses with `no-transform`. It skips those with a `Content-Encoding`.
       response: {
         require: { headers: { 'Cache-Control': ['*no-transform*'], 'Content-Encoding': null } },
         set: { 'Content-Encoding': ['identity'] },
@@ -111,7 +111,7 @@ function servers({ directory, host, port, httpPort, trustedProxies }: CaddySetti
     handler: 'encode',
     encodings: { zstd: {}, gzip: {} },
     prefer: ['zstd', 'gzip'],
-    // Only whole responses of a known length: Caddy 2.6 does not flush its encoder, so a stream would arrive at its end.
+    // Only responses of a known length. Caddy 2.6 does not flush its encoder, so a stream would reach clients only when it ends.
     match: { status_code: [200], headers: { 'Content-Type': TEXT_TYPES, 'Content-Length': ['*'] } },
   };
   const edge = {

@@ -53,7 +53,7 @@ export async function restoreStorage({
   const { head, part } = await findApp(store, of, snapshot, app);
   const paths = layout(root);
   const files = filesOf(paths, { head, part, only }, true);
-  requireRoom(root, [...files.values()], floorMb);
+  requireFreeSpace(root, [...files.values()], floorMb);
   const placeOf = placesOf(paths, app);
   try {
     await extract(store, [...files.values()], directory, (file) => placeOf(file)!);
@@ -64,13 +64,13 @@ export async function restoreStorage({
   return { head, files: files.size };
 }
 
-/** Checks the disk: the extracted files stay beside the current ones. @throws {NoRoom} */
-function requireRoom(root: string, files: FileEntry[], floorMb: number): void {
+/** Checks that the disk has space for extracted files beside the current ones. @throws {NoRoom} */
+function requireFreeSpace(root: string, files: FileEntry[], floorMb: number): void {
   const neededMb = Math.ceil(files.reduce((sum, { size }) => sum + size, 0) / BYTES_IN_MB);
   const roomMb = Math.max(0, freeMegabytes(root) - floorMb);
   if (neededMb > roomMb)
     throw new NoRoom(
-      `the restore needs ${neededMb} MiB of disk space, and ${roomMb} MiB are available: ${floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB)`,
+      `the restore needs ${neededMb} MiB of disk space, and ${roomMb} MiB are available: ${floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB); free disk space`,
     );
 }
 

@@ -9,13 +9,13 @@ const OWNER = 'cellar.json';
 export interface StoreOwner {
   /** Id of this Cellar. */
   of: string;
-  /** The directory of the store if this Cellar has claimed it before, and its disk may not be mounted; else null. */
+  /** The directory of the store if this Cellar has used it before, and it may be on a disk that is not mounted; else null. */
   claimed: string | null;
 }
 
 /**
  * Claims the store for this Cellar.
- * @throws {Unusable} when another Cellar has it, or when it was claimed before and is empty now
+ * @throws {Unusable} when another Cellar has it, or when it was claimed before and no longer records an owner
  */
 export async function requireOwn(store: Store, { of, claimed }: StoreOwner): Promise<void> {
   const found = await ifThere(store.read(OWNER));

@@ -71,7 +71,7 @@ export interface Host {
 const ROUNDS = 4;
 /** The share of a disk that hourly snapshots may use. */
 const HOURLY_SHARE = 0.1;
-/** Maximum failures with their reasons in the head. */
+/** Maximum failures that a head lists. */
 const MAX_FAILURES = 50;
 const MAX_LEFT_OUT = 50;
 
@@ -165,8 +165,8 @@ async function hourlyBytes(place: StorePlace): Promise<number> {
 }
 
 /**
- * Returns the parts of the newest readable snapshot. If another host took it, this host's local apps are missing: they are
- * those of this host's own newest snapshot.
+ * Returns the parts of the newest readable snapshot. If another host took it, it lacks this host's local apps. Then adds
+ * them from the newest snapshot that this host took.
  * @param self id of this host if it is one of several and has local apps; else null
  */
 async function partsBefore(
@@ -185,7 +185,7 @@ async function partsBefore(
   return [...parts, ...(own?.parts.filter(isMissing) ?? [])];
 }
 
-/** Returns the newest readable snapshot; null when there is none. @param of the host that took it; left out: any host */
+/** Returns the newest readable snapshot; null when there is none. @param of id of the host that took it; default: any */
 async function lastSnapshot(
   store: SnapshotStore,
   ids: string[],

@@ -41,9 +41,9 @@ export class Copies implements Part {
   /** Apps deleted before all copies were loaded. Their rows in copies are not loaded. */
   readonly #forgotten = new Set<string>();
   #forgets = 0;
-  /** Whether copies that another host has removed are known. */
+  /** Whether this host has looked for copies of its own that another host has removed. */
   #isChecked = false;
-  /** Whether all copies that this host has taken over are removed. */
+  /** Whether the objects in folders of other hosts are removed whose rows this host has taken over. */
   #isTidy = false;
 
   constructor(options: CopiesOptions) {
@@ -142,7 +142,7 @@ export class Copies implements Part {
 
   /**
    * Loads an object.
-   * @param own the name of this host's own object for the same rows; `name` itself unless the object is of another host
+   * @param own the name of this host's own object for the same rows; equal to `name` unless another host wrote the object
    * @param apps the apps whose rows are loaded from other hosts; null for all
    */
   async #loadOne(source: CopySource, name: string, own: string, apps: Set<string> | null): Promise<void> {
@@ -156,7 +156,7 @@ export class Copies implements Part {
       const kept = rows.filter(
         ({ app_id }) => !this.#forgotten.has(app_id) && (name === own || apps === null || apps.has(app_id)),
       );
-      // Before the rows are added, so that a crash in between does not keep them out of this host's own copies.
+      // Saved before the rows are added: otherwise, a crash in between would keep them out of this host's own copies.
       if (name !== own) copies.save(own, '');
       source.take(name, kept, kept.length === rows.length ? hash : '');
     } catch (error) {
@@ -167,7 +167,7 @@ export class Copies implements Part {
     await sleep(PAUSE_MS);
   }
 
-  /** Lets copies be written again that another host removed when it took over this one, which seemed lost. */
+  /** Marks copies to be written again that another host has removed, because it took this host for lost. */
   async #findRemoved(): Promise<void> {
     const stored = new Set((await this.#store.list(this.#options.root)).map(({ name }) => name));
     for (const { copies, folder } of this.#options.sources)
@@ -175,7 +175,7 @@ export class Copies implements Part {
     this.#isChecked = true;
   }
 
-  /** Removes copies in folders of lost hosts, and this host's copies of an older version: its own folder has the rows now. */
+  /** Removes copies in folders of lost hosts, and those of this host's older version. This host's folder has their rows now. */
   async #tidy(): Promise<void> {
     for (const source of this.#options.sources)
       for (const name of source.copies.names(COPIES))

@@ -10,11 +10,11 @@ export function copiesOf(host: string | null): string {
   return host === null ? COPIES : `${COPIES}hosts/${host}/`;
 }
 
-/** What one of several hosts knows of the others when it loads copies. */
+/** The other hosts and all apps, as one of several hosts knows them when it loads copies. */
 export interface KnownHosts {
   /** Ids of the other hosts that report. All others are lost: an empty host takes over their copies. */
   living: string[];
-  /** Ids of all apps. Rows of others are not taken over. */
+  /** Ids of all apps that exist. Rows of deleted apps are not taken over. */
   apps: string[];
 }
 

@@ -1,4 +1,4 @@
-// The metrics that are exported by OTLP. OpenTelemetry keeps and exports every combination of attributes until they are closed.
+// The metrics that are exported by OTLP. OpenTelemetry keeps and exports each combination of attributes until `close`.
 import type { Counter, Gauge, Histogram } from '@opentelemetry/api';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import {
@@ -11,7 +11,7 @@ import {
 const EVERY_MS = 60_000;
 /** Maximum combinations of attributes, such as of app, method and status, that a metric gets between two exports. */
 const CARDINALITY = 10_000;
-/** Bounds of the histogram of durations, in s. OpenTelemetry advises them for HTTP requests. */
+/** Bucket bounds of the histogram of durations, in s, as OpenTelemetry recommends for HTTP requests. */
 const BOUNDARIES = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10];
 
 /** Counts the data points of the newest export. */

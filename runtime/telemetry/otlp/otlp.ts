@@ -25,9 +25,9 @@ import { OtlpQueue } from './otlp-queue.ts';
 const SCOPE = { name: 'cellar' };
 /** Time limit of one export, retries included, in ms. */
 const TIMEOUT_MS = 10_000;
-/** Series of metrics above which all begin again. */
+/** Maximum series of all metrics. Above it, all series are restarted. */
 const SERIES_MAX = 20_000;
-/** Time until all series begin again after an app was deleted or renamed, in ms. */
+/** Time until all series are restarted after an app was deleted or renamed, in ms. */
 const STALE_MS = 3_600_000;
 const SEVERITIES: Record<Level, SeverityNumber> = {
   debug: SeverityNumber.DEBUG,
@@ -123,7 +123,7 @@ export class Otlp implements Part {
     });
   }
 
-  /** Begins all series of metrics again, if there are too many or some are of deleted or renamed apps. */
+  /** Restarts all series of metrics if there are too many, or if some are of deleted or renamed apps. */
   prune(now: number): boolean {
     const isStale = this.#staleAt !== null && now - this.#staleAt >= STALE_MS;
     if (!isStale && this.#meters.series <= SERIES_MAX) return false;
@@ -226,7 +226,7 @@ function attributesOf({ method, status }: CountedRequest): Attributes {
   };
 }
 
-/** Returns the status, or the first status of its class if it is not a registered one. Otherwise an app could make many series. */
+/** Returns a registered status; for any other, the first of its class. Otherwise an app could create many series. */
 function knownStatus(status: number): number {
   const isKnown = status === CLIENT_LEFT || STATUS_CODES[status] !== undefined;
   return isKnown ? status : Math.floor(status / 100) * 100;

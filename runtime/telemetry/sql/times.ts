@@ -76,9 +76,12 @@ export function localDate(seconds: number, zone: string): Date {
   return new Date((seconds + offsetAt(seconds, zone)) * 1_000);
 }
 
-/** Returns the first of two times with the same local time. A local time that a zone skips counts by the offset before it. */
+/**
+ * Converts a local time. If the zone has it twice, returns the first of both times. If the zone skips it, uses the offset
+ * before the skip.
+ */
 function fromLocal(local: number, zone: string): number {
-  // In no zone is this after a change of the offset that is near the local time.
+  // Uses the offset before any change near the local time: no zone is a day ahead of UTC.
   const before = local - offsetAt(local - DAY_S, zone);
   const after = local - offsetAt(before, zone);
   return offsetAt(after, zone) === local - after ? after : before;
@@ -93,7 +96,7 @@ export function startOf(seconds: number, count: number, unit: Unit, zone: string
     const first = unit === 'week' ? FIRST_MONDAY_S : 0;
     const start = Math.floor((local - first) / step) * step + first;
     const offset = local - seconds;
-    // An hour that occurs twice is two intervals, but a day with it is one.
+    // An hour that occurs twice counts as two intervals. The day that contains it is still one interval.
     if (SECONDS[unit]! < DAY_S && offsetAt(start - offset, zone) === offset) return start - offset;
     return fromLocal(start, zone);
   }

@@ -43,7 +43,7 @@ export interface AccountRow {
 export const ACCOUNT = `id, name, email, max_apps, created_at,
   CASE WHEN role = 'owner' THEN role WHEN is_admin THEN 'admin' WHEN is_guest THEN 'guest' ELSE 'member' END AS role`;
 
-/** Adds a member, whose address an admin has fixed. @returns false when another account has the e-mail address */
+/** Adds a member whose e-mail address an admin chose. @returns false when another account has the e-mail address */
 export async function insertAccount(db: D1Database, row: AccountRow): Promise<boolean> {
   const inserted = await db
     .prepare(

@@ -13,7 +13,7 @@ export interface InviteRow {
   created_at: string;
   expires_at: string | null;
   used_at: string | null;
-  /** Whether it was requested at sign-in and sent to the account's address. Then the second factor stays, except a guest's. */
+  /** Whether it was requested at sign-in and mailed to the account, which then keeps its second factor, unless it is a guest. */
   is_recovery: 0 | 1;
   /** The admin of the app who created it; null for the machine's admins. */
   made_by: string | null;
@@ -45,7 +45,7 @@ const BY_RIGHT = `(made_by IS NULL OR EXISTS (SELECT 1 FROM apps AS its WHERE it
 const IS_OPEN = `hash = ?1 AND used_at IS NULL AND (expires_at IS NULL OR expires_at > ?2) AND ${BY_RIGHT}`;
 /** An open link that is not yet tied to an account: it creates one, or gives an existing one the invite's roles. */
 const IS_FREE = `${IS_OPEN} AND account_id IS NULL`;
-/** Ends an `INSERT` into `collaborators`. An existing role is raised, and never lowered. */
+/** The last clause of an `INSERT` into `collaborators`: raises an existing role, and never lowers it. */
 const RAISE_ROLE = `ON CONFLICT (app_id, account_id) DO UPDATE SET role = excluded.role
   WHERE instr('view push admin', excluded.role) > instr('view push admin', collaborators.role)`;
 
@@ -185,10 +185,10 @@ export async function openInvite(db: D1Database, hash: string, at: string): Prom
 }
 
 /**
- * Ties an invite to its account, and gives the account its role on the app, unless it has a higher one. If the invite has no account yet, creates one
- * with the invite's role and e-mail address: the link proves only that address. If the invite has no address, the new
- * account gets `account.email`. An invite's existing account without an address gets the given name and address; one with an
- * address keeps its own. The call is idempotent.
+ * Ties an invite to its account, and gives the account the invite's role on the app, unless the account has a higher role
+ * there. If the invite has no account yet, creates one with the invite's role and e-mail address: the link proves only that
+ * address. If the invite has no address, the new account gets `account.email`. An invite's existing account without an
+ * address gets the given name and address; one with an address keeps its own. The call is idempotent.
  * @param account.id id of a new account
  * @returns the invite; its `account_id` is null when another account has the address. Null when the link cannot be used
  */

@@ -18,9 +18,10 @@ export interface Arrival {
 
 /**
  * Returns a person's account: the known one, else the one with the verified address, else a new one. Sets its role if `role`
- * is given, except the first account's. Ends the links of an account found by an address that nobody had proved.
- * @returns the account. `dropsCredentials`: whether it was found by such an address. Null if there is no account and the
- *   address is not verified
+ * is given, except the first account's. If the account is found by its address, and that address was not proved before, ends
+ * the account's open invite links.
+ * @returns the account. `dropsCredentials`: whether it is such an account, whose credentials the caller must remove. Null if
+ *   there is no account and the address is not verified
  */
 export async function arriveAccount(
   db: D1Database,
@@ -33,11 +34,11 @@ export async function arriveAccount(
     WHERE id = ${found} AND id IS NOT ?1 AND email_proved = 0 AND role <> 'owner'`;
   const results = await db.batch<AccountRow>([
     db.prepare(unproved).bind(account, proved),
-    // An open link of the account would set its password.
+    // An open link could still set the account's password.
     db
       .prepare(`UPDATE invites SET used_at = ?3 WHERE used_at IS NULL AND account_id = (${unproved})`)
       .bind(account, proved, at),
-    // Not at the arrival that drops the credentials: it is repeated after an interruption.
+    // Only an account that is known already: an interrupted arrival is repeated, and must drop the credentials again.
     db.prepare('UPDATE accounts SET email_proved = 1 WHERE id = ?1 AND email = ?2').bind(account, proved),
     db
       .prepare(

@@ -99,7 +99,7 @@ export function sourceQueries(database: Database) {
     pin: ({ appId, source }: SourceRow, knownHosts: string[]): void => {
       pin.run(JSON.stringify(knownHosts), appId, source.url);
     },
-    /** Stores the fetched commit of what a connection deploys, if the connection still deploys it. */
+    /** Stores the fetched commit of a connection's branch or tag, unless its URL, branch or `deploy_on` changed meanwhile. */
     setTip: ({ appId, source: { url, branch, deploy_on } }: SourceRow, sha: string): void => {
       setTip.run({ sha, appId, url, branch, deploy_on });
     },

@@ -7,8 +7,8 @@ import type { RequestOf } from '../requests.ts';
 const DESCRIBED_KEYS = 100;
 
 /**
- * Maximum length of an object's metadata in a page, as JSON. New objects have less. Older ones may have so much that a page
- * would not fit in memory.
+ * Maximum characters of an object's custom or HTTP metadata in a page, as JSON. New objects have less. Older ones may have
+ * so much that a page would not fit in memory.
  */
 const LISTED_LENGTH = 256 * 1024;
 
