@@ -75,7 +75,7 @@ export class Host {
     const bucket = this.#parts.bucket?.start();
     bucket?.catch(() => {});
     telemetry.start();
-    // With several hosts, the telemetry may belong to an app that runs on another host now. Then `#startCopies` does this.
+    // With several hosts, `#startCopies` does this later: the telemetry may belong to an app that now runs on another host.
     if (this.config.RUNNER_ADDRESS === null) telemetry.keepOnly(apps.memories().map(({ id }) => id));
     await geo.look();
     const { RUNNER_PORT, RUNNER_EDGE_PORT, RUNNER_BASE_DOMAIN } = this.config;
@@ -154,7 +154,7 @@ export class Host {
     return known.addresses;
   }
 
-  /** Starts the copies of telemetry. First, as one of several hosts, removes the telemetry of apps that do not exist. */
+  /** Starts the copies of telemetry. With several hosts, first removes the telemetry of apps that no longer exist. */
   #startCopies(): void {
     const { apps, homes, telemetry } = this.#parts;
     if (homes === null) {

@@ -51,7 +51,7 @@ async function main(): Promise<void> {
       (error: unknown) => fail('stopping failed', error),
     );
   };
-  // A terminal sends SIGHUP when it is closed.
+  // A closed terminal sends SIGHUP.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, stop);
 
   // `scripts/dev.ts` starts this process with an IPC channel, and asks over it to reload changed sources.

@@ -143,7 +143,7 @@ export function assemble(config: Config) {
     deploys.sources.tick();
     observability.alerts.lookAtDisk(disk.shortage);
     const { bucket, homes } = base;
-    // Before the first check passes or fails, nobody knows whether an outage from before the host's start is over.
+    // Until the first check of the bucket has ended, an outage from before the host's start may still continue.
     if (bucket === null || bucket.problem !== null || bucket.clockMs !== null)
       observability.bucketOutage.look(bucket?.problem ?? null);
     if (homes?.isKnown) observability.hostOutages.look(homes.others);

@@ -90,8 +90,10 @@ function cliPage(): string {
 ${MADE}
 
 \`cellar\` deploys apps and looks after them. In a clone of Cellar, \`npx cellar\` runs it; \`npm install -g .\` there (with
-\`--prefix ~/.local\` where npm's own folder is not yours) puts it on the path. With the Cellar of the same clone, or the one whose data is in \`RUNNER_DATA_DIR\`, it works at once, on whatever port that listens, as long as that runs; \`cellar login\` keeps the address and token of another one, and
-\`CELLAR_URL\` and \`CELLAR_TOKEN\` (the runner token, or an account's API key) come before what it kept. The URL has a scheme, as in \`http://localhost:8080\`, and no user name or password.
+\`--prefix ~/.local\` where npm's own folder is not yours) puts it on the path. It finds the running Cellar of the same
+clone, or the one whose data is in \`RUNNER_DATA_DIR\`, on any port. \`cellar login\` stores the address and token of
+another one. \`CELLAR_URL\` and \`CELLAR_TOKEN\` (the runner token, or an account's API key) take precedence over the stored
+ones. The URL has a scheme, as in \`http://localhost:8080\`, and no user name or password.
 
 The app that a command is about is \`--app\`, else that of the folder's git remote \`cellar\` (\`cellar init\` makes it), else the
 name in the folder's Wrangler configuration. Standard output has data only; progress, questions and errors go to standard error. An
@@ -109,8 +111,9 @@ Without a terminal, a command that destroys something fails unless \`--yes\` is 
 ${exitRows()}
 After SIGTERM the exit code is 143, and after SIGHUP 129. A deploy that is cut off by a signal still revokes its temporary API key.
 
-\`cellar deploy\` is refused if git cannot read the repository around the folder. In CI, the checkout may belong to another user: let git use it
-with \`git config --global --add safe.directory <folder>\`. A commit whose deploy failed is deployed again by the next \`cellar deploy\`.
+\`cellar deploy\` is refused if git cannot read the repository around the folder. In CI, the checkout may belong to another
+user: allow git to use it with \`git config --global --add safe.directory <folder>\`. The next \`cellar deploy\` repeats a
+failed deploy of the same commit.
 
 ## Commands
 

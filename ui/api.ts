@@ -29,10 +29,10 @@ export const lostSince = signal<number | null>(null);
 /** Counts responses with the code `unauthorized`: nobody is signed in. */
 export const signedOut = signal(0);
 
-/** Operations that change nothing. */
+/** Operations that change nothing. All others wait for pending removals. */
 const READS =
   /\.(list|list_deleted|get|get_by_slug|me|settings|stats|figures|overview|templates|invites|stream|check|channels|version|blob|diff|tree|export|raw|read|props)$|^(deploys|previews)\.log$|^git\.remote$/;
-/** Operations and routes that only remove. They do not wait for pending removals, which call them. */
+/** Operations and routes that only remove. They do not wait for pending removals: such a removal would wait for itself. */
 const REMOVALS = /\.(delete|remove|revoke|revoke_invite|disconnect)$|\/delete-passkey$/;
 
 interface CallOptions {

@@ -10,14 +10,14 @@ export const RETRY_MS = { first: 1_000, most: 30_000 };
 /** Maximum rows in a live list. */
 export const ROWS = 2_000;
 
-/** Whether the API refuses a call, so that a retry fails too: 4xx except `rate_limited` and 401. */
+/** Returns whether the API refuses a call, so that a retry fails too: 4xx except `rate_limited` and 401. */
 export function isRefusal({ status, code }: Failure): boolean {
-  // While a screen without a session is still there, the person can sign in again.
+  // After `signed_out`, the screen may stay, and the person may sign in again.
   const isRetryable = code === 'rate_limited' || code === 'signed_out';
   return status >= 400 && status < 500 && !isRetryable;
 }
 
-/** Returns a delay in ms that differs by up to a quarter, so that pages do not retry at the same moment. */
+/** Returns `ms` changed at random by up to a quarter, so that pages do not retry at the same moment. */
 export function jittered(ms: number): number {
   return ms * (0.75 + Math.random() / 2);
 }

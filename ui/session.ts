@@ -25,7 +25,7 @@ export interface Session {
 
 /** Null: not signed in. Undefined: not read yet. */
 export const session = signal<Session | null | undefined>(undefined);
-/** Whether the session has ended, but its screen stays, below a sign-in: it has unsaved text. */
+/** Whether the session has ended while its screen had unsaved text. That screen then stays, below the sign-in screen. */
 export const isEnded = signal(false);
 /** The provider by which people sign in; null without one. `required`: people cannot sign in any other way. */
 export const provider = signal<{ name: string; required: boolean } | null>(null);
@@ -58,7 +58,7 @@ export async function loadSession(): Promise<void> {
   else if (!isEnded.peek()) session.value = null;
 }
 
-/** Starts to read the session when a page without one becomes visible: the person may have signed in in another tab. */
+/** Reads the session whenever a page without one becomes visible: the person may have signed in in another tab. */
 export function watchSession(): void {
   document.addEventListener('visibilitychange', () => {
     if (document.visibilityState === 'hidden' || (session.peek() !== null && !isEnded.peek())) return;

@@ -44,7 +44,7 @@ export function sentText(form: Node): () => void {
   };
 }
 
-/** Whether the fields in a part of the page (default: all) may be dropped: without unsaved text, or if the person agrees. */
+/** Whether a part of the page (default: all) may be dropped: its fields have no unsaved text, or the person agrees. */
 export function mayDrop(part?: Node): boolean {
   return !hasTyped(part) || confirm(QUESTION);
 }

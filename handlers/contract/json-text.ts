@@ -1,8 +1,8 @@
 // Scans JSON texts before they are parsed.
 
 /**
- * Returns whether a JSON text has at most `most` of some characters, such as `{[,`. Those in strings do not count. They
- * bound the time and memory of parsing better than the bytes do.
+ * Returns whether a JSON text has at most `most` of the given characters, such as `{[,`. Ignores characters in strings. This
+ * count limits the time and memory of parsing better than the number of bytes does.
  */
 export function hasAtMost(most: number, characters: string, text: string): boolean {
   let count = 0;

@@ -8,8 +8,8 @@ import { decoded, isKnownCoding, type Next } from './decompress.ts';
 /** Maximum bytes of all commands of a push, decompressed: some 30,000 refs. */
 const COMMANDS_LIMIT_BYTES = 4 * 1024 * 1024;
 const TOO_MANY = 'its refs have more than 4 MiB of names and commits; push fewer refs at once';
-/** Maximum parts of a ref's name, between slashes. Each is a directory, and snapshots refuse directories nested deeply. */
-const MOST_PARTS = 50;
+/** Maximum parts of a ref's name, between slashes. Each part is a directory, and snapshots refuse deeply nested ones. */
+const REF_PARTS_LIMIT = 50;
 const LENGTH_BYTES = 4;
 
 /** One ref update of a push. An all-zero `before` creates the ref, an all-zero `after` deletes the ref. */
@@ -53,8 +53,8 @@ export async function readPush(request: Request): Promise<Push & { body: Readabl
  */
 export function refusalsOf({ commands }: Push, role: Role): Map<string, string> {
   const refusals = commands.flatMap(({ before, after, ref }): [string, string][] => {
-    if (!isNone(after) && ref.split('/').length > MOST_PARTS)
-      return [[ref, `its name may have at most ${MOST_PARTS} parts between slashes`]];
+    if (!isNone(after) && ref.split('/').length > REF_PARTS_LIMIT)
+      return [[ref, `its name may have at most ${REF_PARTS_LIMIT} parts between slashes`]];
     if (role !== 'push') return [];
     if (isNone(after)) return [[ref, 'deleting needs the role admin']];
     const moves = !isNone(before) && !ref.startsWith('refs/heads/');

@@ -11,9 +11,12 @@ const sha = z.string().regex(/^[0-9a-f]{40}$/);
 const number = z.int().positive();
 const name = z.string().max(300);
 const title = z.string().transform((text) => cutText(text, SHOWN_LENGTH));
-/** Gitea and Forgejo: users who may only read a repository can push to such a ref, without a branch or a fork (AGit). */
+/**
+ * Start of `head.ref` of an AGit pull request, at Gitea and Forgejo. Users who may only read the repository can open one by
+ * a push, without a branch or a fork.
+ */
 const AGIT = 'refs/pull/';
-/** Forgejo's `flow` of such a pull request. */
+/** Value of `flow` of an AGit pull request, at Forgejo. */
 const AGIT_FLOW = 1;
 /** GitLab also writes `2026-01-02 03:04:05 UTC`. */
 const changed = z.string().transform((text, context) => {

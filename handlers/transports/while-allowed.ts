@@ -11,15 +11,15 @@ import { discard } from './body.ts';
  * Interval at which a stream checks its reader's rights, in ms. Queries the database only after somebody has lost rights.
  */
 const CHECK_EVERY_MS = 2_000;
-/** Maximum age of such a check with several hosts, in ms: rights may be lost at another host, which counts its own losses. */
+/** Maximum age of this check with several hosts, in ms: a host does not learn of rights that were lost at another host. */
 const CHECK_HOSTS_MS = 20_000;
-/** Maximum age of the check of a sender's rights, in ms, with which a part of a body is forwarded. */
+/** Maximum age of the last check of a sender's rights, in ms, when a chunk of its body is forwarded. */
 const CHECK_VALID_MS = 2_000;
 
-/** Bytes of a body that are read at once: with few, forwarding a large body costs much CPU time. */
+/** Maximum bytes of one read of a body. Smaller reads would cost much CPU time for a large body. */
 const BUFFER_BYTES = 256 * 1024;
 
-/** The sender of a body lost the right to send it before the end, or nobody could check it (5xx). */
+/** Thrown when the sender of a body loses the right to send it before its end. With a status of 5xx, the check failed. */
 export class RightsLost extends Problem {
   constructor({ code, message, status }: Problem) {
     super(code, status < 500 ? `Your rights changed before the end of the request. ${message}` : message);
@@ -60,10 +60,11 @@ export function whileAllowed(
 }
 
 /**
- * Sends a body, and checks its sender's rights again while it arrives: a sender could keep back the end of a body until the
- * rights are lost. Forwards bytes only if the last check is younger than `CHECK_VALID_MS`, and nobody lost rights since.
- * @param check rejects when the sender may not send the body any more; the sender was checked once since `context.at`
- * @param send sends the body; its length is known if that of the request is
+ * Forwards a body, and checks its sender's rights again while it arrives. Otherwise a sender could begin a request early and
+ * send the end of its body after the rights are lost. Forwards a chunk only if the last check is younger than
+ * `CHECK_VALID_MS`, and no rights were lost since.
+ * @param check rejects when the sender may no longer send the body. The caller has checked once already, after `context.at`.
+ * @param send sends the body, which has a known length if the request has one
  * @throws {RightsLost} when `check` rejects with a `Problem`
  */
 export async function sendWhileAllowed<Answer>(
@@ -83,11 +84,11 @@ export async function sendWhileAllowed<Answer>(
   const requireRights = async () => {
     const [losses, now] = [rightsLost(), Date.now()];
     if (losses === seenLosses && now < checkedAt + CHECK_VALID_MS) return;
-    // A large body is checked often. It must not end because of a short fault.
+    // A large body is checked many times: a short fault of the database must not end it.
     await withRetries(check);
     [seenLosses, checkedAt] = [losses, now];
   };
-  const pour = async () => {
+  const forward = async () => {
     const reader = body.getReader({ mode: 'byob' });
     try {
       let buffer = new ArrayBuffer(BUFFER_BYTES);
@@ -103,7 +104,7 @@ export async function sendWhileAllowed<Answer>(
       reader.releaseLock();
     }
   };
-  const poured = pour().catch(async (error: unknown) => {
+  const forwarded = forward().catch(async (error: unknown) => {
     if (error instanceof Problem) lost = new RightsLost(error);
     await writer.abort(error).catch(() => {});
     // A client reads a refusal only after it has sent the whole body.
@@ -111,8 +112,8 @@ export async function sendWhileAllowed<Answer>(
   });
   const sent = send(readable);
   await sent.catch(() => {});
-  // The host may have answered: workerd ends a body without a length as if it were whole.
+  // Ignores an answer of the host: workerd ends an aborted body without a length as if it were complete.
   if (lost === null) return sent;
-  await poured;
+  await forwarded;
   throw lost;
 }

@@ -133,8 +133,8 @@ class Server {
   }
 
   /**
-   * Answers with the person's sessions. better-auth's route refuses a session that is older than a day. A token without the
-   * signature in its cookie can only end its session.
+   * Answers with the person's sessions, also to a session that is older than a day, which better-auth's route refuses. The
+   * answer has the tokens of the sessions: without the signature of its cookie, a token can only end its session.
    */
   async #sessions(request: Request, auth: Auth): Promise<Response> {
     const { id, headers } = await this.#whoIs(request);
@@ -294,7 +294,7 @@ async function whole(request: Request): Promise<Request> {
   return new Request(url, { method, headers, body: method === 'GET' || bytes.length === 0 ? null : bytes });
 }
 
-/** Explains a refusal by better-auth because the session is too old to add a passkey. @throws {Problem} `forbidden` */
+/** Throws if better-auth refused a request because the session is too old to add a passkey. @throws {Problem} `forbidden` */
 async function requireFresh(refusal: Response): Promise<void> {
   const { code } = (await refusal.json().catch(() => ({}))) as { code?: string };
   if (code === 'SESSION_NOT_FRESH')

@@ -33,8 +33,8 @@ const OTHER_WAYS = [
 ];
 const NAME_CHARACTERS = 100;
 /**
- * Maximum session of a person whom the provider knows, in ms, and of everybody when the provider is required. Groups are
- * read only at a sign-in, so people must repeat it.
+ * Maximum age of a session, in ms, of a person whom the provider knows, and of everybody when the provider is required.
+ * Groups are read only at a sign-in, so people must repeat it.
  */
 const SESSION_MS = 24 * 3_600_000;
 

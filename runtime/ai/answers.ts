@@ -1,6 +1,6 @@
 // Translates responses of an OpenAI-compatible server to those of Workers AI. For text generation, the server's own fields
 // are kept, because some of Cloudflare's models return them too.
-import { isObject, type Sent } from './calls.ts';
+import { isObject, type SerializedCall } from './calls.ts';
 import { failedUpstream } from './errors.ts';
 
 /** Maximum characters of a line in a streamed response, as far as the line has arrived. */
@@ -12,7 +12,10 @@ const DATA = /^data: ?/;
  * @returns JSON
  * @throws {AiError} when a response of another kind lacks the expected fields
  */
-export function wholeAnswer({ kind, asksJson }: Pick<Sent, 'kind' | 'asksJson'>, text: string): string {
+export function wholeAnswer(
+  { kind, asksJson }: Pick<SerializedCall, 'kind' | 'asksJson'>,
+  text: string,
+): string {
   if (kind === 'responses') return text;
   const answer = parse(text);
   const translated = kind === 'chat' ? completion(answer, asksJson) : embeddings(answer);

@@ -9,7 +9,7 @@ import type { ReservedMemory } from '../app-services/budget.ts';
 import type { SocketHandle } from '../app-services/listening-socket.ts';
 import { log, reason } from '../log.ts';
 import { StreamTranslator, wholeAnswer } from './answers.ts';
-import { callOf, isObject, type Sent, serialized } from './calls.ts';
+import { callOf, isObject, type SerializedCall, serialize } from './calls.ts';
 import {
   AiError,
   errorBody,
@@ -27,7 +27,7 @@ import { type AiServer, ask, TIMED_OUT } from './upstream.ts';
 const QUESTION_BYTES = 8 * 2 ** 20;
 /** Maximum bytes of a response that is not streamed. */
 const ANSWER_BYTES = 16 * 2 ** 20;
-/** Maximum objects, arrays and fields of a request. More would fill the heap. Images are arrays of many numbers. */
+/** Maximum objects, arrays and fields of a request. More would fill the heap. Numbers do not count: images have many. */
 const JSON_PARTS = 200_000;
 /** Maximum concurrent calls of an app. */
 const CALLS = 32;
@@ -76,7 +76,7 @@ export class AppServer {
     });
   }
 
-  async #read(request: IncomingMessage, held: ReservedMemory): Promise<Sent> {
+  async #read(request: IncomingMessage, held: ReservedMemory): Promise<SerializedCall> {
     const { pathname } = new URL(request.url!, 'http://ai');
     if (request.method !== 'POST' || !PATHS.includes(pathname))
       throw notFound(`${pathname} is not run here: only run(), with text generation and embeddings.`);
@@ -94,12 +94,12 @@ export class AppServer {
     const asked: unknown = parse(text);
     if (!isObject(asked)) throw invalidInput('The inputs are not valid JSON.');
     const { models } = this.#upstream;
-    return serialized(callOf(Object.hasOwn(models, model) ? models[model]! : model, asked.inputs));
+    return serialize(callOf(Object.hasOwn(models, model) ? models[model]! : model, asked.inputs));
   }
 }
 
 async function sendWhole(
-  call: Sent,
+  call: SerializedCall,
   answer: Response,
   response: ServerResponse,
   held: ReservedMemory,
@@ -109,7 +109,11 @@ async function sendWhole(
 }
 
 /** Streams an answer to the app, with backpressure. */
-async function sendStream(kind: Sent['kind'], answer: Response, response: ServerResponse): Promise<void> {
+async function sendStream(
+  kind: SerializedCall['kind'],
+  answer: Response,
+  response: ServerResponse,
+): Promise<void> {
   const translator = kind === 'chat' ? new StreamTranslator() : null;
   response.writeHead(200, { 'content-type': 'text/event-stream' });
   response.flushHeaders();

@@ -13,8 +13,8 @@ export interface Call {
   body: Json & { model: string };
 }
 
-/** A request to the AI server, serialized: its objects would need a multiple of that memory while it waits. */
-export interface Sent extends Pick<Call, 'kind' | 'path'> {
+/** A serialized request to the AI server. While a request waits, its parsed objects would need several times as much memory. */
+export interface SerializedCall extends Pick<Call, 'kind' | 'path'> {
   model: string;
   body: Buffer;
   isStream: boolean;
@@ -82,7 +82,7 @@ export function callOf(model: string, inputs: unknown): Call {
 }
 
 /** Serializes a request. */
-export function serialized({ kind, path, body }: Call): Sent {
+export function serialize({ kind, path, body }: Call): SerializedCall {
   const { model, stream, response_format: format } = body;
   const asksJson = isObject(format) && (format.type === 'json_object' || format.type === 'json_schema');
   return { kind, path, model, body: Buffer.from(JSON.stringify(body)), isStream: stream === true, asksJson };
@@ -115,7 +115,7 @@ function responses(model: string, { store: _, ...inputs }: Json): Call {
       throw invalidInput(
         `"${cutText(name, 100)}" is not supported: apps may not store data on the AI server.`,
       );
-  // The type of a reference may be left out.
+  // A reference to a stored item may leave out its `type`.
   for (const item of [inputs.input].flat())
     if (isObject(item) && item.id != null && typeof item.role !== 'string' && typeof item.type !== 'string')
       throw storedUpstream();

@@ -1,7 +1,7 @@
 // Calls the AI server, and adds its API key, which apps do not get.
 import { Agent, fetch, type Response } from 'undici';
 import { cutText } from '../../handlers/contract/text.ts';
-import type { Sent } from './calls.ts';
+import type { SerializedCall } from './calls.ts';
 import {
   AiError,
   failedUpstream,
@@ -41,7 +41,7 @@ const ERROR_LENGTH = 1_000;
  */
 export async function ask(
   { url, key }: AiServer,
-  { path, model, body }: Sent,
+  { path, model, body }: SerializedCall,
   left: AbortSignal,
 ): Promise<Response> {
   const deadline = AbortSignal.timeout(DEADLINE_MS);

@@ -51,7 +51,7 @@ export interface FleetsOptions {
   wakes: WakeFigures;
   /** Returns where a process of a release writes its output. */
   output: (id: string, deployId: string) => OutputSink;
-  /** Called when a release did not start, or its process exited by itself. `isOfDeploy`: its deploy has failed. */
+  /** Called when a release did not start, or its process exited by itself. `isOfDeploy`: whether this makes its deploy fail. */
   onFailure: (id: string, failure: ProcessFailure, isOfDeploy: boolean) => void;
 }
 

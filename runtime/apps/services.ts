@@ -362,11 +362,11 @@ function named(name: string, backend: Backend): Backend {
 /**
  * Returns the backend of a call to an app that this host does not know yet. The call waits until the app is found.
  * @param find returns the app's backend, or a refusal: a 404 while the app is unknown
- * @param more returns a promise that settles when `find` may find the app, and never rejects; null to refuse the call
+ * @param more returns a promise that settles when `find` may find the app, and never rejects; null when the call must not wait
  */
 function waiting(callerId: string, find: () => Backend | Refusal, more: () => Promise<void> | null): Backend {
   return {
-    // Not the site of visitors' requests for unknown names: one app could fill its queue.
+    // A queue of its own. In the queue of visitors' requests for unknown names, one app could take all places.
     site: `calls of ${callerId}`,
     admit: (): Admission => {
       const found = find();
@@ -377,7 +377,7 @@ function waiting(callerId: string, find: () => Backend | Refusal, more: () => Pr
   };
 }
 
-/** Returns the function with which a message waits while other hosts may still report a consumer of its queue. */
+/** Returns the parameter `more` of `waiting` for a message to a queue: other hosts may still report a consumer. */
 function reportsOf({ peers, askNow }: Hosts, owner: string): () => Promise<void> | null {
   let hasAsked = false;
   return () => {
@@ -462,7 +462,7 @@ function respond(refusal: Refusal): Target {
   return { kind: 'respond', respond: () => ({ refusal }) };
 }
 
-/** Returns the refusal of a message to a queue. The queue binding uses the two headers for its error. @param cause in ASCII */
+/** Returns the refusal of a message to a queue. The queue binding makes its error of the two headers. @param cause in ASCII */
 function refusedSend(status: 404 | 409, cause: string): Refusal {
   const headers = { 'CF-Queues-Error-Code': '15000', 'CF-Queues-Error-Cause': cause };
   return { status, code: status === 404 ? 'queue_not_found' : 'queue_ambiguous', detail: cause, headers };

@@ -103,7 +103,7 @@ export function sites({
 
   const wantedOf = ({ site }: Fleet): WantedApp => apps.get(site)!.wanted;
   const awake: Admission = { kind: 'answer', answer: json(200, { status: 'ok' }) };
-  // A backend, so that the gateway queues these requests as others, with its limits.
+  // A backend, so that the gateway queues these requests like others, within the same limits.
   const wakeFleet = (fleet: Fleet | undefined): Target => {
     // An app in maintenance stays asleep: the edge answers without a process.
     const wakes = fleet !== undefined && !wantedOf(fleet).maintenance;

@@ -40,7 +40,7 @@ const UNKNOWN_AUTHORITY = [
   'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
 ];
 
-/** Returns what to do if the code of an error is that of a certificate whose authority is unknown; else null. */
+/** Returns how to trust a certificate of an unknown authority, if an error with this code reports one; else null. */
 export function unknownAuthority(code: unknown): string | null {
   return UNKNOWN_AUTHORITY.includes(String(code))
     ? 'its certificate is from an unknown authority: set NODE_EXTRA_CA_CERTS to the file with the certificate of that authority'

@@ -45,7 +45,7 @@ export class Engine {
   }
 
   /**
-   * Creates a container. Replaces one of the same name, which is left when an earlier call timed out.
+   * Creates a container. Replaces a container with the same name: an earlier call that timed out may have left one.
    * @returns the id of the new container
    * @throws {EngineError}
    */

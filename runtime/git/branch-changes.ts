@@ -3,7 +3,7 @@ export class BranchChanges {
   readonly #counts = new Map<string, number>();
   readonly #onIdle: (appId: string) => void;
 
-  /** @param onIdle is called when the last change of an app has ended */
+  /** @param onIdle called when the last change of an app has ended */
   constructor(onIdle: (appId: string) => void = () => {}) {
     this.#onIdle = onIdle;
   }

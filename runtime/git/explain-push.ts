@@ -10,10 +10,10 @@ const SHOWN_BAND = 2;
 /** The side band for a fatal error: the answer ends without a report. */
 const ERROR_BAND = 3;
 const OUT_OF_MEMORY = `this push has a commit, tag or folder that is too large: git may use ${GIT_MEMORY_MB} MiB of memory. Shorten the message or split the folder, in the commit that has it, and push again\n`;
-/** git's message when a branch was moved during the push, or has a lock. */
+/** git's message when a branch was moved during the push, or is locked. */
 const CAME_LATE =
   /^error: cannot lock ref '([^']+)': (?:is at \w+ but expected \w+|reference already exists|(Unable to create '[^']*': File exists)\.[\s\S]*)$/m;
-/** git's reasons in its report for these branches. Newer versions of git name the cause only in the report. */
+/** git's reasons in its report for a moved or locked branch. Newer versions of git name the cause only in the report. */
 const LATE_REPORTS = /^(?:cannot lock ref|failed to update ref|incorrect old value|reference already exists)/;
 const FIRST = 'came first; fetch and push again';
 /** A killed git also leaves a lock, which Cellar removes after this push. */

@@ -62,18 +62,18 @@ export async function removeCutPushes(repository: string, isBusy: () => boolean)
 const LOCKS = ['HEAD.lock', 'packed-refs.lock', 'packed-refs.new'];
 
 /**
- * Removes locks of refs that a killed git has left: git itself never does. Never rejects.
+ * Removes locks of refs that a killed git process has left, because git does not remove them. Never rejects.
  * @param isBusy whether a git process may change refs now: then nothing is removed
  */
 export async function removeLocks(repository: string, isBusy: () => boolean): Promise<void> {
   const below = await readdir(join(repository, 'refs'), { recursive: true }).catch(() => []);
   const locks = below.filter((name) => name.endsWith('.lock')).map((name) => join('refs', name));
-  // Nothing is awaited after this question, so that no git process can begin.
+  // Nothing is awaited after this check, so that no git process can start before the removal.
   if (isBusy()) return;
   try {
     for (const name of [...LOCKS, ...locks]) rmSync(join(repository, name), { force: true });
   } catch (error) {
-    log('warn', 'the lock of an interrupted push could not be removed', { repository, error: reason(error) });
+    log('warn', 'locks of an interrupted push could not be removed', { repository, error: reason(error) });
   }
 }
 

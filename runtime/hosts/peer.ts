@@ -135,7 +135,7 @@ export class Peer {
       const { body, headers } = await this.#ask(asked, PING_DEADLINE_MS, CONSUMED_QUEUES_BYTES);
       if (body !== '') this.queues = JSON.parse(body);
       this.#knownQueues = String(headers[KNOWN_QUEUES]);
-      // Messages may wait for the consumer of their queue.
+      // A message may be waiting until the consumer of its queue is known.
       if (body !== '') this.#onChange();
       return true;
     } catch {

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Homes } from './homes.ts';
 import { Peer } from './peer.ts';
 
-/** How long after a move the new home may not have reported the app's queues, in ms. The old home may first end requests. */
+/** Time after a move in which the new home may not yet report the app's queues, in ms. The old home may first end requests. */
 const ARRIVAL_MS = 30_000;
 
 export class Peers {

@@ -35,13 +35,13 @@ const DNS_PORT = 53;
 /** The active rules of one Cellar. */
 export class Firewall {
   readonly #table: string;
-  /** The nft commands that install the rules of the start. */
+  /** The nft commands that install the initial rules. */
   readonly #base: string;
-  /** Commands that added elements since the start and are not undone. Their keys name the user, the port or the endpoints. */
+  /** Commands that have added elements since the start and are still in force. Keys name the user, the port or the endpoints. */
   readonly #added = new Map<string, string>();
   /** Users of builds that the rules cover. */
   readonly #known = new Set<number>();
-  /** Otherwise a reinstallation could lose what a concurrent command adds. */
+  /** Runs one transaction of nft at a time, so that a reinstallation does not lose the elements of a concurrent command. */
   readonly #queue = new SerialQueue();
   #isClosed = false;
 
@@ -109,7 +109,7 @@ export class Firewall {
     });
   }
 
-  /** Runs commands. If the rules are gone, installs them with all of `#added` instead. */
+  /** Runs commands. If the rules are gone, instead installs them with the elements of `#added`. */
   #run(commands: string): Promise<void> {
     return this.#queue.run(async () => {
       try {

@@ -98,7 +98,7 @@ export class Isolation {
     if (cell !== null) await this.#firewall?.give(cell, port, isGiven);
   }
 
-  /** Keeps the packet filter's rules in place, and name servers open. Call it about once a minute. Never rejects. */
+  /** Installs missing packet filter rules again, and opens the current name servers. Call it each minute. Never rejects. */
   async refresh(): Promise<void> {
     await this.#firewall?.refresh().catch((error: unknown) =>
       log('warn', 'the packet filter rules could not be checked; Cellar tries again in a minute', {

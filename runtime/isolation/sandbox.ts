@@ -53,7 +53,7 @@ interface Entry {
 const PROBE_TIMEOUT_MS = 20_000;
 /** System directories with programs and their libraries. Some are symbolic links. */
 const SYSTEM = ['/usr', '/bin', '/sbin', '/lib', '/lib32', '/lib64', '/libx32'];
-/** The numbers of the processors. Memory allocators need them: without them, workerd of 2024 aborts. */
+/** Files with the numbers of the CPUs. Memory allocators read them: without them, workerd versions of 2024 abort. */
 const PROCESSORS = ['possible', 'online'].map((name) => `/sys/devices/system/cpu/${name}`);
 /** System configuration that programs read. The rest may hold secrets of the machine's owner. */
 const CONFIGURATION = [
@@ -88,7 +88,7 @@ const DEVICES = ['null', 'zero', 'full', 'random', 'urandom', 'tty'].map((name) 
 const DEVICE_LINKS = { fd: 'fd', stdin: 'fd/0', stdout: 'fd/1', stderr: 'fd/2' };
 const MOUNT_OPTIONS = {
   read: 'bind,ro',
-  // In a container these options of `/sys` may be locked. Then a mount without them fails.
+  // In a container, `/sys` may have these options locked. Then a mount without them fails.
   kernel: 'bind,ro,nosuid,nodev,noexec',
   write: 'bind,nosuid,nodev',
   device: 'bind',

@@ -22,7 +22,7 @@ const FIELDS = ['from', 'to', 'cc', 'bcc', 'subject', 'reply-to'];
 const OTHERS =
   /^(?:date|message-id|mime-version|sender|received|return-path|delivered-to|authentication-results|arc-.*|resent-.*|content-.*|dkim-.*|domainkey-.*|received-.*|apparently-.*)$/;
 
-/** Checks the number of headers, which may be unchecked otherwise. @throws {MailError} when they are too many */
+/** Checks only the number of headers, of unchecked input too. @throws {MailError} when they are too many */
 export function requireFewHeaders(headers: unknown): void {
   if (typeof headers !== 'object' || headers === null) return;
   const { length } = Object.keys(headers);

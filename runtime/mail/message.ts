@@ -13,7 +13,7 @@ import { rawMessage } from './raw-message.ts';
 export const MESSAGE_BYTES = 5 * 2 ** 20;
 /** Maximum recipients, in `to`, `cc` and `bcc` together. */
 export const RECIPIENTS = 50;
-/** Maximum brackets, commas and colons of an e-mail as JSON. More would fill the heap with values and their faults. */
+/** Maximum brackets, commas and colons of an e-mail as JSON. More would fill the heap with values and validation errors. */
 const JSON_PARTS = 10_000;
 /** Maximum characters of the subject. */
 const SUBJECT_LENGTH = 998;
@@ -124,7 +124,7 @@ function fromRaw(asked: unknown, destination: string | undefined): Message {
 async function fromFields(asked: unknown, destination: string | undefined): Promise<Message> {
   for (const field of ['from', 'subject'])
     if ((asked as Record<string, unknown> | null)?.[field] == null) throw missing(field);
-  // Before the schema, which would make an object for each invalid value.
+  // Checked before the schema, which would make an error object for each invalid header.
   requireFewHeaders((asked as Record<string, unknown>).headers);
   const { from, cc, bcc, replyTo, subject, text, html, headers, attachments, ...given } = checked(
     Built,

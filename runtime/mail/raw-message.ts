@@ -53,7 +53,7 @@ function fieldOf(line: string): { name: string; value: string } {
 
 /** Returns whether a field names this address alone: `bob@example.com` or `Bob <bob@example.com>`. */
 function isOnly(value: string, address: string): boolean {
-  // A quote without an end stays, and the next expression refuses it.
+  // Keeps a quote that does not end, because the next regular expression refuses quotes.
   const unquoted = value.replace(/"(?:[^"\\]|\\.)*("?)/g, (_, end) => (end === '' ? '"' : ''));
   const [, bare, inBrackets] = /^(?:([^<>,;:"()]+)|[^<>,;:"]*<([^<>,;:"()]+)>)$/.exec(unquoted) ?? [];
   const found = (inBrackets ?? bare)?.trim();

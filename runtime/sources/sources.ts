@@ -21,7 +21,7 @@ import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
 import { noSuchApp, Refusal, requireRoom } from '../refusal.ts';
 import { fingerprints, makeDeployKey } from './keys.ts';
-import { isNotYet, NOT_YET_MS } from './not-yet.ts';
+import { isTemporaryRefusal, REFUSAL_RETRY_MS } from './not-yet.ts';
 import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts';
 
 /** The name under which the keys of a connection are encrypted. No secret of an app can have this name. */
@@ -240,9 +240,9 @@ export class Sources {
       this.#record(row, { sha, error: null }, retry === null ? 0 : attempts + 1);
     } catch (error) {
       if (this.#ending.signal.aborted) return;
-      const isRefused = isNotYet(error);
+      const isRefused = isTemporaryRefusal(error);
       this.#record(row, { sha: null, error: reason(error) }, attempts + (isRefused ? 0 : 1));
-      retry = isRefused ? NOT_YET_MS : (RETRIES_MS[attempts] ?? null);
+      retry = isRefused ? REFUSAL_RETRY_MS : (RETRIES_MS[attempts] ?? null);
     }
     const wait = retry === null || poll === null ? (retry ?? poll) : Math.min(retry, poll);
     sources.postpone(appId, dueAt, wait === null ? null : Date.now() + wait);
@@ -252,7 +252,11 @@ export class Sources {
     this.#options.store.sources.fetched(row, { at: new Date().toISOString(), ...result }, attempts);
   }
 
-  /** @param onlyNew whether main stays where it is if the fetched commit is the one of the last fetch of `ref` null */
+  /**
+   * Fetches a commit, and moves main to it.
+   * @param ref a branch, a tag or a commit; null: what the connection deploys
+   * @param onlyNew true: main stays if the commit is still the connection's `tip`
+   */
   async #fetch(
     row: SourceRow,
     { ref, onlyNew }: { ref: string | null; onlyNew: boolean },
@@ -272,7 +276,7 @@ export class Sources {
       return changeMain(this.#options, appId, 'push', async (repository) => {
         const before = await resolveCommit(repository, DEPLOY_REF);
         const tip = store.sources.find(appId)?.source.tip;
-        // After a sync of another commit, main is not at the tip, and the repository may have it.
+        // After a sync of another commit, main is not at the tip, but the repository may still have the tip's commit.
         const have = tip && onlyNew ? await resolveCommit(repository, tip) : null;
         const fetched = await turn.fetch(repository, { ...from, have: have ?? before });
         if (store.sources.find(appId)?.source.url !== source.url)

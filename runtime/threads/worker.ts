@@ -32,7 +32,7 @@ export interface JobOptions {
   transfer?: ArrayBuffer[];
 }
 
-/** The thread of a job was ended: the job took too long or needed too much memory. */
+/** Reports that the thread of a job ended, because the job took too long or needed too much memory. */
 export class JobEnded extends Error {}
 
 /** A pool of threads that take any job. */

@@ -8,7 +8,10 @@ import { accountOf, accountOfSession, isVersionId, readVersion } from './version
 
 /** Lifetime of a session, and of an upload for an app that was never created, in ms. */
 const KEPT_MS = 3_600_000;
-/** Maximum undeployed versions of each app, and of each account for apps that do not exist. Older ones are removed. */
+/**
+ * Maximum undeployed versions of each app, and of each account for apps that do not exist. Older ones are removed. Versions in
+ * use count too, but stay.
+ */
 const VERSIONS = 10;
 /** Maximum upload sessions of an account. The oldest are removed, because a client may begin many and finish none. */
 const SESSIONS = 16;

@@ -147,7 +147,7 @@ export class AppServer {
   }
 }
 
-/** Returns the bytes of all indexes, without the free pages of one. They count again when another index grows. */
+/** Returns the bytes of all indexes, without the free pages of `file`: new vectors use these first. */
 async function usedBytes(directory: string, file: string): Promise<number> {
   const [size, free] = await Promise.all([sizeOf(directory), freeBytes(file)]);
   return size - free;

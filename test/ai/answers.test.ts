@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { StreamTranslator, wholeAnswer } from '../../runtime/ai/answers.ts';
-import { callOf, serialized } from '../../runtime/ai/calls.ts';
+import { callOf, serialize } from '../../runtime/ai/calls.ts';
 
 test('a streamed event has its text once, for clients that add up response and choices', () => {
   const choices = [{ index: 0, delta: { content: 'Hello', role: 'assistant' }, finish_reason: null }];
@@ -24,7 +24,7 @@ test('a last line that ends without a newline is sent too', () => {
 
 test('the response is an object where the app asked for JSON, and the text where it is none', () => {
   const answered = (content: string, format?: object) => {
-    const call = serialized(callOf('m', { prompt: 'x', ...(format && { response_format: format }) }));
+    const call = serialize(callOf('m', { prompt: 'x', ...(format && { response_format: format }) }));
     const answer = { choices: [{ index: 0, message: { role: 'assistant', content } }] };
     const { response, choices } = JSON.parse(wholeAnswer(call, JSON.stringify(answer)));
     assert.deepEqual(choices, answer.choices);

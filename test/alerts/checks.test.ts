@@ -238,7 +238,8 @@ test('memory of each minute is compared with what the processes of that minute m
   processes = 1;
   // In the minute of the change, the figure still includes all four processes.
   assert.deepEqual(await pass(200), []);
-  for (let n = 0; n < 5; n++) assert.deepEqual(await pass(50), [], 'one process uses as much as each did before');
+  for (let n = 0; n < 5; n++)
+    assert.deepEqual(await pass(50), [], 'one process uses as much as each did before');
   for (let n = 0; n < 3; n++) assert.deepEqual(await pass(95), []);
   assert.deepEqual(await pass(95), ['memory.high']);
   processes = 2;

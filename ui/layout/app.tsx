@@ -152,7 +152,7 @@ function SignInAgain() {
       ({ default: View }) => setView(() => View as ComponentType),
       () => setView(() => NewVersion),
     );
-    // At the window, because the focus may be on no element of the dialog. Shortcuts belong to the screen below.
+    // Listens at the window, because the focus may be outside the dialog. Stops the shortcuts of the screen below.
     const onKey = (event: KeyboardEvent) => {
       event.stopPropagation();
       if (event.key === 'Escape') event.preventDefault();

@@ -38,7 +38,7 @@ export function draftsOf(app: string) {
   return {
     files,
     list: computed(() => [...files.value.values()].sort((a, b) => a.path.localeCompare(b.path))),
-    /** Stores typed text. `was` is the text on main for the first change of a file; later changes keep that text. */
+    /** Stores typed text. `was` is the text on main; only the first change of a file uses it, and later changes keep it. */
     write(path: string, text: string, was: string | null) {
       put({ was, ...files.peek().get(path), path, text });
     },
@@ -46,7 +46,7 @@ export function draftsOf(app: string) {
     remove(path: string, was: string | null) {
       put({ path, text: null, was });
     },
-    /** Sets the text that main has now, for a file with a draft. */
+    /** Sets the text on main that a draft is compared with. Does nothing for a file without a draft. */
     setMain(path: string, was: string | null) {
       const draft = files.peek().get(path);
       if (draft) put({ ...draft, was });

@@ -36,7 +36,7 @@ export function pages<Item>(
       }
       const known = new Set(items.map(keyOf));
       const older = before.items.filter((item) => !known.has(keyOf(item)));
-      // More than a page was added: the items between are unknown.
+      // More than a page was added. The items between it and the older ones are unknown, so the older ones are dropped.
       if (older.length === before.items.length) {
         hasMoreThanFirst = false;
         return { items, next: next_cursor };
@@ -58,7 +58,7 @@ export function pages<Item>(
       () => of.data.value !== null && of.data.value.next !== null && of.data.value.items.length < most,
     ),
     /**
-     * Reads the next page, if there is one. Drops it when the list was read again meanwhile and ends elsewhere.
+     * Reads the next page, if there is one. Drops that page if the list was read again meanwhile and now ends elsewhere.
      * @throws {Failure} when it cannot be read
      */
     async more() {
@@ -84,7 +84,7 @@ export function pages<Item>(
       gone.value = new Set([...gone.peek(), key]);
     },
     unhide,
-    /** Drops a hidden item that is removed now, and begins to read the list again. */
+    /** Drops a hidden item after its removal, and begins to read the list again. */
     drop(key: string) {
       const before = of.data.peek();
       if (before !== null) of.set({ ...before, items: before.items.filter((item) => keyOf(item) !== key) });

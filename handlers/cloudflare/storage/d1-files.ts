@@ -51,7 +51,7 @@ export const databaseFileCalls = [
       const { env, request, words } = context;
       const name = words.file!;
       requireBody(request);
-      // Otherwise requests with made-up names would take the places of all accounts.
+      // Checked first: otherwise requests with made-up names would count in the limit of large bodies for all accounts.
       await requireFile(await stored(env, name)).cancel();
       holdBody(request, name.split('-', 1)[0]!);
       const sql = await readBytes(request, D1_SQL_BYTES);

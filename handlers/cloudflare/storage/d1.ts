@@ -54,7 +54,7 @@ export const databaseCalls = [
         if (!(error instanceof Problem && error.code === 'forbidden')) throw error;
         throw new CloudflareError(404, CODES.DATABASE_NOT_FOUND, error.message);
       });
-      // A deploy binds the `uuid` of the answer. A database that only has a binding of this name is another app's.
+      // A deploy binds the `uuid` of the answer. A database that matches only by its binding is another app's.
       if (found === null || (isDeploy && found.name !== name)) return shownAs(name, context.at);
       const { databases } = await run(context, 'storage.overview', { id: found.app.id });
       const described = databases.find(({ id }) => id === found.id);

@@ -59,7 +59,8 @@ export async function changeTriggers(
 
 /**
  * Streams an uploaded version to the host.
- * @throws {Problem} `invalid_input` with the fault of the upload; {RightsLost}
+ * @throws {Problem} `invalid_input` with the fault of the upload
+ * @throws {RightsLost} when the caller loses the right to deploy before the upload ends
  */
 export async function uploadVersion(
   context: CallContext,
@@ -77,7 +78,7 @@ export async function uploadVersion(
   const uploaded = await sendWhileAllowed(context, request, requireBody(request), check, (body) =>
     host.call('POST /uploads/versions', {}, { query, body, contentType }),
   );
-  // The host may have needed long to check the upload.
+  // The host may take long to check the upload, so this checks the rights once more.
   await check();
   return uploaded;
 }

@@ -195,9 +195,9 @@ export class BucketRepository {
     if (this.#changes > 0) return;
     try {
       if (!this.#isEqual) await this.#equalise();
-      // A git that was killed before it stored anything leaves the disk equal, and its locks.
+      // A git process that was killed before it stored anything has changed no ref, but may have left locks.
       else await this.#work.run(() => removeLocks(this.#path, () => this.#changes > 0));
-      // Unknown during a change that has begun meanwhile.
+      // A change that has begun meanwhile may have set `#known` to null.
       const length = this.#known?.packs.length ?? 0;
       if (length >= MOST_PACKS && length % MOST_PACKS === 0) await this.#work.run(() => this.#consolidate());
     } catch (error) {

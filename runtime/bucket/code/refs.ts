@@ -43,8 +43,8 @@ export function areSame(one: Refs, other: Refs): boolean {
 
 /**
  * Returns the refs after updates.
- * @throws {Refusal} 409 when a ref is not where an update expects it; 400 for a name that cannot be read again, and when the
- *   updates add refs or bytes above the limit
+ * @throws {Refusal} 409 when a ref is not where an update expects it; 400 for an invalid name of a ref, and when the updates
+ *   add refs or bytes above the limit
  */
 export function changed(refs: Refs, updates: readonly RefUpdate[]): Refs {
   const after = { ...refs };

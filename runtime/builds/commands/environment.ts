@@ -53,7 +53,7 @@ export function commitVariables(
 const DEFAULT_REGISTRY = 'https://registry.npmjs.org/';
 const REGISTRY_FILES = ['.npmrc', '.yarnrc', '.yarnrc.yml', 'bunfig.toml'];
 const REGISTRY_FILE_BYTES = 64 * 1024;
-/** Matches spaces only within a line: else its cost grows with the square of the number of empty lines. */
+/** Matches no line breaks as leading space: with `\s`, many empty lines would take quadratic time. `\uFEFF` is a BOM. */
 const NAMES_REGISTRY = /^[ \t\uFEFF]*(?:registry|npmRegistryServer)\b/m;
 
 /**

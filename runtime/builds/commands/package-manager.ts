@@ -35,7 +35,7 @@ const PROGRAMS = { pnpm: ['pnpm', 'pnpx'], yarn: ['yarn'], bun: ['bun', 'bunx'] 
 const YARN_CLASSIC = '1.22.22';
 const YARN_MODERN = '4.18.1';
 const BUN = '1.4.5';
-/** Maximum characters of a range of versions: parsing one takes time that grows with its length. */
+/** Maximum characters of a version range. Parsing a longer one takes too long. */
 const RANGE_LENGTH = 256;
 /**
  * Fetches the program `$1` of the package `$0`, and runs it with the other arguments. npm starts outside the project: there
@@ -157,7 +157,7 @@ function fetchedCommands(
 /**
  * Returns the version that reads the lock file; without a lock file, the usual version.
  * @param range returned when it lacks that version: npm then chooses the newest version in it
- * @throws {BuildFailure} when the range is too long or not one, and when no version is known for the lock file and there is no range
+ * @throws {BuildFailure} for a range that is too long or invalid; without a range, when no version is known for the lock file
  */
 function neededVersion(name: Exclude<Name, 'npm'>, lockFileHead: string, range: string | null): string {
   if (range !== null && range.length > RANGE_LENGTH)

@@ -9,9 +9,9 @@ const NPM_LOG = /A complete log of this run can be found in:|-debug-\d+\.log$/;
 const NPM_USAGE = /^npm (?:error|ERR!) Usage:$/;
 /** Match an error sentence of a package manager. */
 const ERRORS = [
-  // The space after pnpm's code may be a thin one. `\S` keeps the time linear.
+  // pnpm may print a thin space (U+2009) after its code. `\S` keeps the time linear.
   /^(?:npm (?:error|ERR!)|\s*\[?ERR_PNPM_\w+\]?)\s+(\S.*)$/,
-  // pnpm 12 prints the sentence over several lines, so its code is the error.
+  // pnpm 12 splits the sentence over several lines, so only its code is shown.
   /^Error: (ERR_PNPM_\w+)$/,
   // Yarn 1 and Bun. Only these messages, because other programs begin lines with `error`, too.
   /^error (?:Error: )?((?:https?:|getaddrinfo |An unexpected error|Couldn't find |Your lockfile ).+)$/,

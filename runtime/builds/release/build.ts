@@ -24,7 +24,7 @@ export { BuildFailure };
 
 const bundler = new Bundler();
 
-/** Files that esbuild looks for in all folders above a project too. */
+/** Files that esbuild also looks for in all folders above a project. */
 const FOUND_ABOVE = ['package.json', 'tsconfig.json'];
 
 interface Built {
@@ -83,7 +83,10 @@ export async function build(input: BuildInput): Promise<Built & AfterBuild> {
     if (early !== null) log.skip('install', 'nothing that is deployed uses a package');
     await buildStep(input, directories, plan);
     const { bundle } = await log.step('bundle', 'esbuild', async () => {
-      if (early === null && (await bundler.functions(builtProject(input, directories, plan), stepTimeoutMs)))
+      if (
+        early === null &&
+        (await bundler.mustCompileFunctions(builtProject(input, directories, plan), stepTimeoutMs))
+      )
         await compileFunctions(input, directories, plan);
       const result = early ?? (await bundleStep(input, directories, plan, bundled));
       for (const note of result.notes) log.line(note);
@@ -166,8 +169,8 @@ function builtProject(input: BuildInput, { project }: BuildDirectories, plan: Pl
 }
 
 /**
- * Bundles a project. Meanwhile empty files in `scratch` hide those of folders above, such as Cellar's own folder, which would
- * change the result. The project's commands must not see them: Yarn would take `scratch` as the root of the project.
+ * Bundles a project. Meanwhile, files in `scratch` with an empty object hide those of folders above, such as Cellar's own
+ * folder, which would change the result. Removes them afterwards: Yarn would take `scratch` as the root of the project.
  */
 async function bundleStep(
   input: BuildInput,

@@ -19,7 +19,7 @@ const IDLE_MS = 3 * 60_000;
 const EXPLANATION = 2000;
 /** Limit of writable memory, in bytes: for the bundler's process, and as much again for its esbuild process. */
 const MEMORY_BYTES = 2 * 2 ** 30;
-/** Matches the errors of esbuild's API after the esbuild process has ended. */
+/** Matches the errors that esbuild's API throws after the esbuild process has ended. */
 const ESBUILD_ENDED = /The service (?:was stopped|is no longer running)/;
 const HELPER = new URL('../../../bundler/helper.ts', import.meta.url).pathname;
 
@@ -59,7 +59,7 @@ export class Bundler {
    * Returns whether functions/ of a built worktree must be compiled before `bundle`; see `findFunctions`.
    * @throws {BuildFailure} for a fault of the project, or when the bundler crashes or takes longer than `timeoutMs`
    */
-  functions(options: BuiltProject, timeoutMs: number): Promise<boolean> {
+  mustCompileFunctions(options: BuiltProject, timeoutMs: number): Promise<boolean> {
     return this.#request({ method: 'functions', options }, timeoutMs) as Promise<boolean>;
   }
 
@@ -167,7 +167,7 @@ class Helper {
               )
             : new Error(`the bundler failed: ${reply.message}`),
         );
-        // A fault, such as the end of esbuild, may last. The next request gets another process.
+        // Later requests could fail for the same reason, such as the end of esbuild. So they get another process.
         this.end();
       }
     };

@@ -54,7 +54,7 @@ export class Folder {
     return this.#plan !== null && this.#plan.build.length > 0;
   }
 
-  /** The project's folder, relative to the folder; empty for the folder itself, and before the first plan. */
+  /** The project's folder, relative to the repository; empty for the repository itself, and before the first plan. */
   get project(): string {
     return this.#plan?.folder ?? '';
   }
@@ -65,7 +65,7 @@ export class Folder {
     if (this.#plan === null || changed === null || changed.some(plans)) this.#plan = await this.#planned();
     const plan = this.#plan;
     for (const command of plan.build) await this.#build(plan, command, signal);
-    if (await this.#bundler.functions(this.#built(plan), STEP_TIMEOUT_MS))
+    if (await this.#bundler.mustCompileFunctions(this.#builtProject(plan), STEP_TIMEOUT_MS))
       await this.#compileFunctions(plan, signal);
     // Removes the output of deleted Pages Functions: the bundler would take it for the project's Worker.
     else
@@ -81,7 +81,7 @@ export class Folder {
    * @throws {BuildFailure} for an error in the project
    */
   bundle(out: string): Promise<Bundled> {
-    const options = { ...this.#built(this.#plan!), out, assetsMb: ASSETS_MB };
+    const options = { ...this.#builtProject(this.#plan!), out, assetsMb: ASSETS_MB };
     return this.#bundler.bundle(options, STEP_TIMEOUT_MS);
   }
 
@@ -89,7 +89,7 @@ export class Folder {
     this.#bundler.close();
   }
 
-  #built(plan: Plan): BuiltProject {
+  #builtProject(plan: Plan): BuiltProject {
     const { folder, environment, settings } = this.#options;
     return {
       worktree: folder,

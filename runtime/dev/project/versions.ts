@@ -26,7 +26,7 @@ export interface VersionsOptions {
 export class Versions {
   readonly #options: VersionsOptions;
   #variables: Record<string, string> = {};
-  /** The variables and notes that were read last, as JSON. */
+  /** The variables, and the notes about them, of the last reading, as JSON. */
   #read = '';
   /** The variables of the live version. */
   #served: Record<string, string> | null = null;
@@ -105,7 +105,7 @@ export class Versions {
     return [...words(saved, 'saved'), ...words(removed, 'removed')].join('; ');
   }
 
-  /** Reads the variables beside the configuration, whose place the plan decides. Keeps the old object without a change. */
+  /** Reads the variables in the project's folder, which the build plan sets. Keeps the same object if nothing has changed. */
   #readVariables(): void {
     const { folder, project, environment, terminal } = this.#options;
     const notes: string[] = [];

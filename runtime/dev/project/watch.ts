@@ -43,26 +43,26 @@ export class Watch {
   readonly #onChange: (paths: string[]) => void;
   readonly #onError: (error: Error) => void;
   #watcher: FSWatcher;
-  /** The identity of each watched folder, by its path. */
+  /** The identity of each watched folder, as `#identityOf` returns it, by path. */
   readonly #folders = new Map<string, string>();
   readonly #contents = new Map<string, string>();
   readonly #changed = new Set<string>();
-  readonly #built: () => string | null;
+  readonly #projectWithBuild: () => string | null;
   #timer: NodeJS.Timeout | undefined;
 
   /**
    * @param onChange called with the changed paths, relative to the folder
-   * @param built returns the project's folder if the project has a build, whose output is then ignored; else null
+   * @param projectWithBuild returns the project's folder if the project has a build; else null. The output of a build is ignored
    * @throws {Error} of the system when it cannot watch so many directories
    */
   constructor(
     folder: string,
     onChange: (paths: string[]) => void,
     onError: (error: Error) => void,
-    built: () => string | null = () => null,
+    projectWithBuild: () => string | null = () => null,
   ) {
     this.#folder = folder;
-    this.#built = built;
+    this.#projectWithBuild = projectWithBuild;
     this.#onChange = onChange;
     this.#onError = onError;
     this.#watcher = this.#watchAll();
@@ -89,8 +89,8 @@ export class Watch {
   }
 
   /**
-   * Watches anew when another folder has replaced a watched one. Node may not notice this: then it watches the removed folder
-   * on, and reports no change of the new one.
+   * Starts a new watcher when another folder has replaced a watched one. Node may not notice this: then it keeps watching the
+   * removed folder, and reports no changes in the new one.
    */
   #watchReplaced(): void {
     const replaced = [...this.#folders].filter(([path, identity]) => {
@@ -106,12 +106,12 @@ export class Watch {
       this.#onError(error as Error);
       return;
     }
-    // Closed only now, so that no event is lost.
+    // The old watcher is closed last, so that no event is lost.
     old.close();
     for (const [path] of replaced) for (const file of this.#filesBelow(path)) this.#take(file);
   }
 
-  /** Notes the identity of the folders from `path` on, and returns the paths of the files in them. */
+  /** Stores the identities of a folder and of all folders below it. Returns the paths of their files. */
   #filesBelow(path: string, files: string[] = []): string[] {
     this.#identify(path);
     for (const entry of entriesOf(join(this.#folder, path))) {
@@ -129,7 +129,7 @@ export class Watch {
     else this.#folders.set(path, identity);
   }
 
-  /** Returns what tells a folder from another one with its path; null without a folder. Systems use inode numbers again. */
+  /** Returns the device, inode and creation time of a folder, because inodes are reused; null for a missing one or a file. */
   #identityOf(path: string): string | null {
     try {
       const stat = lstatSync(join(this.#folder, path));
@@ -141,7 +141,7 @@ export class Watch {
 
   #take(path: string): void {
     if (SCRATCH.test(basename(path)) || this.#isIgnored(path)) return;
-    const project = this.#built();
+    const project = this.#projectWithBuild();
     if (project !== null && this.#isBuilt(path, project)) return;
     this.#changed.add(path);
     this.#timer ??= setTimeout(() => this.#report(), DEBOUNCE_MS);
@@ -193,7 +193,7 @@ function entriesOf(folder: string): Dirent[] {
   }
 }
 
-/** Whether a path can be watched; true for a missing one. Node stops watching the whole folder at one that cannot. */
+/** Whether a path can be watched; true for a missing one. At an unreadable path, Node stops watching the whole folder. */
 function isReadable(path: string): boolean {
   try {
     accessSync(path, constants.R_OK);
@@ -203,7 +203,7 @@ function isReadable(path: string): boolean {
   }
 }
 
-/** Splits a path into its names, each after the path of the folder with it. */
+/** Returns each name in a path, with the path of its folder before it: `a/b` gives `['', 'a']` and `['a', 'b']`. */
 function foldersOf(path: string): [string, string][] {
   const names = path.split(sep);
   return names.map((name, depth) => [names.slice(0, depth).join(sep), name]);

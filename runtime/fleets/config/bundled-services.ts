@@ -53,7 +53,7 @@ export function kvWorker(isClustered: boolean): Fields {
   ]);
 }
 
-/** Number of batches that workerd delivers at once from a queue without `maxConcurrency`. With it, it delivers one. */
+/** Batches that workerd delivers at once from a queue without `maxConcurrency`. With any `maxConcurrency`, it delivers one. */
 const BATCHES_AT_ONCE = 8;
 
 /** The entrypoint through which other apps send to the queues that this app consumes. */

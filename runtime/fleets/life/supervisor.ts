@@ -392,7 +392,7 @@ export class Supervisor implements StartingApp {
   }
 
   #failed(mechanism: ProcessFailure['mechanism'], why: string): void {
-    // When the host stops, a signal to all its processes may also end those of apps.
+    // When the host stops, the same signal may also have ended the apps' processes. That is not a failure.
     if (this.operations.closing.aborted) return;
     this.options.onFailure({ mechanism, deployId: this.live?.deployId ?? null, reason: why });
   }

@@ -205,6 +205,7 @@ export function lineSink(onLine: (line: string, pipe: OutputPipe) => void): Outp
 }
 
 function oneLine(text: string): string {
+  // The lookbehind keeps the time linear in long runs of spaces.
   return text.replace(/(?<!\s)\s*\n\s*/g, ' ').trim();
 }
 

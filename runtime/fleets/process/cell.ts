@@ -22,7 +22,7 @@ const COUNT_BYTES = 32;
 const STOP_GRACE_MS = 2_000;
 /** Time limit to send the waiting events to tail Workers before SIGTERM, in ms. */
 const TAILS_MS = 2_000;
-/** Time limit to note, before SIGTERM, that batches of queues are cut, in ms. */
+/** Time limit to store, before SIGTERM, that batches of queues are cut off, in ms. */
 const QUEUES_MS = 1_000;
 
 /** Default limit of uninterrupted CPU time, in ms. */
@@ -131,12 +131,12 @@ export class Cell {
 
   /**
    * Ends the process: SIGTERM, then SIGKILL to its process group after a grace time. Events for tail Workers are sent first.
-   * Batches of queues that the end cuts use up no attempt, if the process answers. The caller must already route no requests
-   * to the process.
+   * Batches of queues that are cut off do not count as attempts, if the process answers. The caller must already route no
+   * requests to the process.
    */
   async stop(): Promise<CellExit> {
-    if (this.#hasTails) await this.#before(TAILS_SOCKET, TAILS_MS);
-    if (this.#hasQueues) await this.#before(QUEUE_SOCKET, QUEUES_MS);
+    if (this.#hasTails) await this.#announceEnd(TAILS_SOCKET, TAILS_MS);
+    if (this.#hasQueues) await this.#announceEnd(QUEUE_SOCKET, QUEUES_MS);
     signalGroup(this.#child, 'SIGTERM');
     const kill = setTimeout(() => this.kill(), STOP_GRACE_MS);
     try {
@@ -146,8 +146,8 @@ export class Cell {
     }
   }
 
-  /** Tells a service of the process that it ends. Resolves with its answer, or after an error or `timeoutMs`. */
-  #before(socket: string, timeoutMs: number): Promise<unknown> {
+  /** Announces the end of the process to one of its services. Resolves with the answer, or after an error or `timeoutMs`. */
+  #announceEnd(socket: string, timeoutMs: number): Promise<unknown> {
     const request = { limitBytes: 0, signal: AbortSignal.timeout(timeoutMs) };
     return askSocket(this.socketPath(socket), request).catch(() => {});
   }

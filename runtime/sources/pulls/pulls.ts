@@ -9,7 +9,7 @@ import type { PublicAddresses } from '../../isolation/private-networks.ts';
 import { log, reason } from '../../log.ts';
 import type { Previews } from '../../previews/previews.ts';
 import { Refusal } from '../../refusal.ts';
-import { isNotYet, NOT_YET_MS } from '../not-yet.ts';
+import { isTemporaryRefusal, REFUSAL_RETRY_MS } from '../not-yet.ts';
 import { type BringOptions, bringPull, forgetPull, pullRef } from './bring-pull.ts';
 import { type GitHostApi, gitHostApi, repositoryName } from './git-host-api.ts';
 import { isUnreported, report } from './pull-report.ts';
@@ -22,7 +22,7 @@ const MOST_PULLS = 500;
 const BUILDING_MS = 1_000;
 /** Waits before further attempts, in ms. When all have failed, only another delivery or an approval starts a new attempt. */
 const RETRIES_MS = [10_000, 60_000, 600_000];
-/** After this time since the last change, in ms, refusals by this machine count as failed attempts. */
+/** Time since a pull request's last change after which refusals by this machine count as failed attempts, in ms. */
 const REFUSED_MS = 24 * 3_600_000;
 
 /** How to reach the connected repository of an app. */
@@ -243,16 +243,16 @@ export class Pulls {
   }
 
   /**
-   * Records a failed step, and retries it a few times; a step that this machine refused, each minute for a day. After the last
-   * time, a preview that was not made counts as failed.
+   * Records a failed step, and retries it a few times. Retries a step that this machine refused each minute for a day. After the
+   * last attempt, a preview that was not made counts as failed.
    */
   #failed(row: PullRow, failure: unknown): void {
     if (this.#ending.signal.aborted) return;
     const { pull, appId } = row;
     const words = reason(failure);
     log('info', 'a pull request could not be handled', { app: appId, number: pull.number, error: words });
-    const isRefused = isNotYet(failure) && Date.now() - Date.parse(pull.updated_at) < REFUSED_MS;
-    const wait = isRefused ? NOT_YET_MS : RETRIES_MS[pull.attempts];
+    const isRefused = isTemporaryRefusal(failure) && Date.now() - Date.parse(pull.updated_at) < REFUSED_MS;
+    const wait = isRefused ? REFUSAL_RETRY_MS : RETRIES_MS[pull.attempts];
     const attempts = pull.attempts + (isRefused ? 0 : 1);
     // Keeps the preview's error: it matters more than the failure to report it.
     if (pull.state === 'failed') this.#save(row, { ...pull, attempts }, nextAt(wait));

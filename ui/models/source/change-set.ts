@@ -92,10 +92,10 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
       inserts.value = [];
     },
     /**
-     * Runs `write`, which must send `statements()` at once, then removes what it wrote. Changes made meanwhile stay.
+     * Runs `write`, which must send `statements()` at once. Then drops the written changes; changes made meanwhile stay.
      * @throws when another write runs, and when `write` fails: then all changes stay
      */
-    async written<Answer>(write: () => Promise<Answer>): Promise<Answer> {
+    async runWrite<Answer>(write: () => Promise<Answer>): Promise<Answer> {
       if (sent !== null) throw new Error('The changes of this table are being written already.');
       const before = { updates: updates.peek(), deletes: deletes.peek(), inserts: inserts.peek() };
       sent = before.updates;
@@ -114,8 +114,8 @@ export function changeSet(table: string, columns: readonly TableColumn[]) {
         updates.value = new Map(
           left.filter(({ values }) => values.size > 0).map((each) => [keyOf(each.row), each]),
         );
-        const doomed = [...deletes.peek()].filter(([key]) => !before.deletes.has(key));
-        deletes.value = new Map(doomed.map(([, row]) => stored(row)).map((row) => [keyOf(row), row]));
+        const marked = [...deletes.peek()].filter(([key]) => !before.deletes.has(key));
+        deletes.value = new Map(marked.map(([, row]) => stored(row)).map((row) => [keyOf(row), row]));
         inserts.value = inserts.peek().filter((each) => !before.inserts.includes(each));
         return answer;
       } finally {

@@ -63,7 +63,7 @@ export function sourceModel(app: string, path: string) {
   });
 
   /**
-   * Compares drafts with main as it was read last, and gives each the text there as its base.
+   * Compares drafts with main as it was read last. A draft of a file that changed there gets main's text as its new base.
    * @returns the commit of main; null without one
    * @throws {Failure} names the files that others have changed
    */
@@ -78,7 +78,7 @@ export function sourceModel(app: string, path: string) {
       changed.push(draft.path);
     }
     if (changed.length === 0) return main.sha;
-    // Shown if the person discards the draft.
+    // The editor shows the text on main if the person discards the draft.
     if (changed.includes(path)) void file.refresh();
     const words = `${changed.join(', ')} changed on main after you began. The difference to main is shown here now. Commit again to keep your text, or close this and change it.`;
     throw new Failure(words, null, 0);
@@ -136,7 +136,7 @@ export function sourceModel(app: string, path: string) {
       for (const { path, text } of sent) drafts.setMain(path, text);
       return deploy_id;
     },
-    /** Reads main again, and compares the drafts with it. @throws {Failure} as `commit`, and when main cannot be read */
+    /** Reads main again, and compares all drafts with it. @throws {Failure} as `commit`, and when main cannot be read */
     async readAgain(): Promise<void> {
       await tree.refresh();
       const failure = tree.failure.peek();

@@ -110,13 +110,13 @@ export function tableModel(
       if (!cursor) return;
       const next = await read({ ...asked, cursor });
       const before = rows.data.peek()!;
-      // The rows were read again meanwhile, and end elsewhere.
+      // The rows were read again meanwhile and now end elsewhere, so this page does not follow them.
       if (before.next !== cursor) return;
       rows.set({ ...next, rows: [...before.rows, ...next.rows] });
     },
     /** Writes all changes in one transaction. @returns the changed rows' number @throws {Failure} if nothing was written */
     async write(): Promise<number> {
-      const written = await changes.written(async () => {
+      const written = await changes.runWrite(async () => {
         const answer = await write!(changes.statements());
         // The changes are shown until the rows have them.
         await rows.refresh();

@@ -78,8 +78,8 @@ export function hex(bytes: Uint8Array, most = 12): string {
 }
 
 /**
- * Returns indented JSON; null for text that is not a JSON object or array, and if more than white space would change: a large
- * number would be rounded.
+ * Returns indented JSON; null for text that is not a JSON object or array, and if more than white space would change, such
+ * as a large number, which would be rounded.
  */
 export function prettyJson(text: string): string | null {
   if (!/^\s*[[{]/.test(text)) return null;

@@ -54,7 +54,7 @@ export function logsModel(app: string) {
     skipped.value = 0;
   };
 
-  /** @param wait delay in ms before a retry, if the read fails */
+  /** Reads the newest lines, then follows new ones. @param wait delay in ms before a retry, if the read fails */
   const ask = async (asked: LogFilter, wait = RETRY_MS.first) => {
     asking?.abort();
     stop?.();

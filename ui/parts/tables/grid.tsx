@@ -36,7 +36,7 @@ interface GridProps {
 export function Grid({ label, columns, rows, keyOf, sort = '', onSort, edit }: GridProps) {
   const ref = useRef<HTMLTableElement>(null);
   const [at, setAt] = useState({ row: 0, column: 0 });
-  // By its key, so that the editor stays in its row when the rows are read again.
+  // Names the row by its key, so that the editor stays in that row when the rows are read again.
   const [editing, setEditing] = useState<{ key: string; column: number } | null>(null);
   const rowKeys = rows.map((row, i) => keyOf?.(row, i) ?? String(i));
   const open = (row: number, column: number) => setEditing({ key: rowKeys[row]!, column });

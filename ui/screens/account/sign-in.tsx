@@ -77,7 +77,7 @@ function aboutSignIn(): string {
   const kept = 'Your session has ended. What you typed is kept here until you sign in again.';
   return provider.value === null
     ? kept
-    : `${kept} ${provider.value.name} opens in a new tab: then come back.`;
+    : `${kept} ${provider.value.name} opens in a new tab. Sign in there, then come back.`;
 }
 
 function Forgot({ model }: { model: Model }) {

@@ -120,8 +120,8 @@ let loaded: ComponentType<EditorProps> | null = null;
 function LazyEditor({ onText, ...props }: LazyProps) {
   const [Part, setPart] = useState<ComponentType<EditorProps> | null>(() => loaded);
   const [failure, setFailure] = useState(false);
-  // Typing changes `props.text`. The editor has that text already, so it keeps the initial prop, and the text of main
-  // that it began from: the file may be read again meanwhile.
+  // Typing changes `props.text`. The editor has that text already, so it keeps the initial prop. It keeps the initial
+  // `was` too: a later read of the file may return another text, from which the person did not begin.
   const [{ text, was }] = useState(props);
   const load = () =>
     import('../../editor/editor.tsx').then(

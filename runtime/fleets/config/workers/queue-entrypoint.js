@@ -27,9 +27,9 @@ const DEAD_LETTERS_AT_ONCE = `
 CREATE TRIGGER IF NOT EXISTS cellar_dead AFTER UPDATE OF dead ON messages WHEN NEW.dead = 1 AND OLD.dead = 0
 BEGIN UPDATE messages SET visible_at = timestamp WHERE seq = NEW.seq; END`;
 
-/** Key of a shard's note that the host ends the process. */
+/** Key of a value that a shard stores when the host ends the process. */
 const ENDING = 'cellar ending';
-/** Ids of the shards whose alarm runs. Only these have batches under way. */
+/** Ids of the shards whose alarm runs. Only these have unfinished batches. */
 const running = new Set();
 /** Whether the host ends this process. */
 let isEnding = false;
@@ -40,7 +40,7 @@ export class QueueShard extends Bundled {
 
   constructor(context, env) {
     const { kv, sql } = context.storage;
-    // `super` counts an attempt for each message of a batch that the last process cut. An orderly end must use up none.
+    // `super` counts an attempt for each message of an unfinished batch. A batch that the host cut off must not count.
     if (kv.delete(ENDING)) sql.exec('UPDATE messages SET attempts = attempts - 1 WHERE lease IS NOT NULL');
     super(context, env);
     sql.exec(DEAD_LETTERS_AT_ONCE);
@@ -57,7 +57,7 @@ export class QueueShard extends Bundled {
     }
   }
 
-  /** Notes that the host ends the process, so that the batches which it cuts use up no attempt. */
+  /** Stores that the host ends the process, so that the batches it cuts off do not count as attempts. */
   noteEnd() {
     this.ctx.storage.kv.put(ENDING, true);
   }
@@ -137,7 +137,7 @@ async function wrongDelay(request) {
 export default { fetch: (request, _env, context) => send(request, context) };
 
 export class QueueEntrypoint extends WorkerEntrypoint {
-  /** Takes a message of another app. Without `CALL_HEADER`, the host says that it ends the process. */
+  /** Takes a message of another app. A request without `CALL_HEADER` comes from the host, which is about to end the process. */
   async fetch(request) {
     const call = request.headers.get(CALL_HEADER);
     if (call === null) {
