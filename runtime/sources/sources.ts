@@ -21,8 +21,8 @@ import { resolveCommit } from '../git/source.ts';
 import { log, reason } from '../log.ts';
 import { noSuchApp, Refusal, requireRoom } from '../refusal.ts';
 import { fingerprints, makeDeployKey } from './keys.ts';
-import { isTemporaryRefusal, REFUSAL_RETRY_MS } from './not-yet.ts';
 import { type OpenConnection, Pulls, type PullsOptions } from './pulls/pulls.ts';
+import { isTemporaryRefusal, REFUSAL_RETRY_MS } from './temporary-refusals.ts';
 
 /** The name under which the keys of a connection are encrypted. No secret of an app can have this name. */
 const SEALED = ' connection';

@@ -9,7 +9,7 @@ import type { PublicAddresses } from '../../isolation/private-networks.ts';
 import { log, reason } from '../../log.ts';
 import type { Previews } from '../../previews/previews.ts';
 import { Refusal } from '../../refusal.ts';
-import { isTemporaryRefusal, REFUSAL_RETRY_MS } from '../not-yet.ts';
+import { isTemporaryRefusal, REFUSAL_RETRY_MS } from '../temporary-refusals.ts';
 import { type BringOptions, bringPull, forgetPull, pullRef } from './bring-pull.ts';
 import { type GitHostApi, gitHostApi, repositoryName } from './git-host-api.ts';
 import { isUnreported, report } from './pull-report.ts';
