@@ -131,6 +131,41 @@ test('a file that another person changed is not overwritten before its differenc
   drafts.discard('a.ts');
 });
 
+test('no draft gets a new base when main cannot be read for another draft', async (t) => {
+  const server = fakeMain(t, { 'a.ts': "Bob's", 'b.ts': null });
+  const model = sourceModel('store', '');
+  t.after(model.close);
+  const { drafts } = model;
+  for (const path of ['a.ts', 'b.ts']) drafts.write(path, "Ada's", 'one');
+  const before = drafts.list.value;
+  await model.tree.refresh();
+  await assert.rejects(model.commit('Change'), /^Error: b\.ts is a binary file/);
+  assert.deepEqual(drafts.list.value, before);
+  server.main['b.ts'] = 'one';
+  await assert.rejects(model.commit('Change'), /^Error: a\.ts changed on main/);
+  assert.deepEqual(server.commits, []);
+  for (const { path } of before) drafts.discard(path);
+});
+
+test('drafts are compared with main a few at a time', async (t) => {
+  fakeMain(t, {});
+  const model = sourceModel('store', '');
+  t.after(model.close);
+  for (let n = 0; n < 10; n++) model.drafts.write(`${n}.ts`, "Ada's", null);
+  await model.tree.refresh();
+  const answer = globalThis.fetch;
+  let [running, most] = [0, 0];
+  t.mock.method(globalThis, 'fetch', async (...call: Parameters<typeof fetch>) => {
+    most = Math.max(most, ++running);
+    // All calls that are made at the same time have begun.
+    await new Promise(setImmediate);
+    running--;
+    return answer(...call);
+  });
+  await model.commit('Add');
+  assert.equal(most, 4);
+});
+
 test('another commit that main got at the same time is compared too', async (t) => {
   const server = fakeMain(t, { 'a.ts': 'one' });
   const model = sourceModel('store', '');

@@ -10,6 +10,8 @@ import { buildTree, filterFiles, foldersOf, type TreeFile } from './tree.ts';
 
 /** Maximum files read of a tree. */
 const FILES = 10_000;
+/** Drafts compared with main at the same time. The host reads this many files at once for an account. */
+const COMPARED_AT_ONCE = 4;
 
 /** A file at a commit. */
 export interface OpenFile {
@@ -70,14 +72,17 @@ export function sourceModel(app: string, path: string) {
   const compare = async (list: readonly Draft[]): Promise<string | null> => {
     const main = tree.data.peek();
     if (main?.ref !== '') throw new Failure('Main is not read yet. Try again in a moment.', null, 0);
-    const changed: string[] = [];
-    for (const draft of list) {
-      const now = main.sha === null ? null : await mainText(app, draft.path, main.sha);
-      if (now === draft.was) continue;
-      drafts.setMain(draft.path, now);
-      changed.push(draft.path);
-    }
-    if (changed.length === 0) return main.sha;
+    const { sha } = main;
+    const texts = new Map<string, string | null>();
+    const next = list.values();
+    const read = async () => {
+      for (const { path } of next) texts.set(path, sha === null ? null : await mainText(app, path, sha));
+    };
+    // No base moves before all files are read: a failure would hide which files changed, and the next commit overwrite them.
+    await Promise.all(Array.from({ length: COMPARED_AT_ONCE }, read));
+    const changed = list.filter(({ path, was }) => texts.get(path) !== was).map(({ path }) => path);
+    if (changed.length === 0) return sha;
+    for (const path of changed) drafts.setMain(path, texts.get(path) ?? null);
     // The editor shows the text on main if the person discards the draft.
     if (changed.includes(path)) void file.refresh();
     const words = `${changed.join(', ')} changed on main after you began. The difference to main is shown here now. Commit again to keep your text, or close this and change it.`;
