@@ -7,7 +7,7 @@ export interface Draft {
   path: string;
   /** The new text; null: the file is deleted. */
   text: string | null;
-  /** The text on main that the change began from; null: the file did not exist there. */
+  /** The text on main that the change began from, or a binary file's hash; null: the file did not exist there. */
   was: string | null;
 }
 

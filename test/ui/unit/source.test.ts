@@ -84,7 +84,8 @@ function fakeMain(t: TestContext, main: Record<string, string | null>) {
     const text = server.main[params.path];
     if (text === undefined) return { error: { data: { status: 404, code: 'path_not_found', detail: '' } } };
     const content_type = text === null ? 'application/octet-stream' : 'text/plain';
-    return { result: { path: params.path, content_type, content_base64: btoa(text ?? '\0') } };
+    const sha = server.sha;
+    return { result: { path: params.path, sha, content_type, content_base64: btoa(text ?? '\0') } };
   };
   t.mock.method(globalThis, 'fetch', async (_: string, { body }: { body: string }) => {
     const { method, params } = JSON.parse(body);
@@ -164,6 +165,21 @@ test('drafts are compared with main a few at a time', async (t) => {
   });
   await model.commit('Add');
   assert.equal(most, 4);
+});
+
+test('a binary file is deleted, after a question when another person has changed it', async (t) => {
+  const server = fakeMain(t, { 'logo.png': null });
+  const model = sourceModel('store', 'logo.png');
+  t.after(model.close);
+  await Promise.all([model.tree.refresh(), model.file.refresh()]);
+  const { path, base } = model.file.data.value!;
+  model.drafts.remove(path, base);
+  assert.deepEqual(model.drafts.list.value.map(changeOf), ['deleted']);
+  server.sha = '2'.repeat(40);
+  await assert.rejects(model.readAgain(), /^Error: logo\.png changed on main/);
+  await model.commit('Delete');
+  assert.deepEqual(server.commits, [[server.sha, [{ path, delete: true }]]]);
+  assert.deepEqual(model.drafts.list.value, []);
 });
 
 test('another commit that main got at the same time is compared too', async (t) => {

@@ -21,6 +21,8 @@ export interface OpenFile {
   size: number;
   /** Null for a binary file. */
   text: string | null;
+  /** What a draft of the file begins from. */
+  base: string;
   /** Data URL of an image; null for other files. */
   image: string | null;
   /** Whether only the beginning was read. */
@@ -76,7 +78,7 @@ export function sourceModel(app: string, path: string) {
     const texts = new Map<string, string | null>();
     const next = list.values();
     const read = async () => {
-      for (const { path } of next) texts.set(path, sha === null ? null : await mainText(app, path, sha));
+      for (const draft of next) texts.set(draft.path, sha === null ? null : await mainBase(app, draft, sha));
     };
     // No base moves before all files are read: a failure would hide which files changed, and the next commit overwrite them.
     await Promise.all(Array.from({ length: COMPARED_AT_ONCE }, read));
@@ -158,19 +160,24 @@ export function sourceModel(app: string, path: string) {
 }
 
 /**
- * Returns the text of a file at a commit; null when it does not exist there.
- * @throws {Failure} for a binary file, which would be overwritten unseen
+ * Returns what a draft is compared with at a commit; null when the file does not exist there.
+ * @throws {Failure} for new text of a binary file, which would be overwritten unseen
  */
-async function mainText(app: string, path: string, ref: string): Promise<string | null> {
+async function mainBase(app: string, { path, text }: Draft, ref: string): Promise<string | null> {
   try {
-    const text = textOf(await api('source.blob', { id: app, path, ref }));
-    if (text !== null) return text;
+    const blob = await api('source.blob', { id: app, path, ref });
+    if (text === null || textOf(blob) !== null) return baseOf(blob);
   } catch (error) {
     if ((error as Failure).code === 'path_not_found') return null;
     throw error;
   }
   const words = `${path} is a binary file on main now. Discard your change of it, or change the file with git.`;
   throw new Failure(words, null, 0);
+}
+
+/** Returns the text of a file. For a binary file, the blob's hash shows whether the file has changed. */
+function baseOf(blob: Result<'source.blob'>): string {
+  return textOf(blob) ?? `Binary file ${blob.sha}`;
 }
 
 function openFile(blob: Result<'source.blob'>, ref: string): OpenFile {
@@ -181,6 +188,7 @@ function openFile(blob: Result<'source.blob'>, ref: string): OpenFile {
     ref,
     size,
     text: textOf(blob),
+    base: baseOf(blob),
     image: content_type.startsWith('image/') ? `data:${content_type};base64,${content_base64}` : null,
     isCut: bytes.length < size,
   };

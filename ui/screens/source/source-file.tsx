@@ -38,7 +38,7 @@ export function File({
   const own = draft.value;
   // Ignores a file read at another commit.
   const read = file.data.value?.ref === ref.value ? file.data.value : null;
-  const was = own ? own.was : (read?.text ?? null);
+  const was = own ? own.was : (read?.base ?? null);
   const isMain = ref.value === '';
   const remove = () => {
     drafts.remove(path, was);
