@@ -18,13 +18,13 @@ export const CALLBACK = `/api/auth/callback/${PROVIDER}`;
 /** better-auth's name for the route `CALLBACK`. */
 const ROUTE = '/callback/:id';
 /**
- * Parts of the paths that are off when the provider is required: they sign in, set a password, or replace a session by a
- * new one.
+ * Parts of the paths that are off when the provider is required: they sign in, set a password, add a passkey, or replace a
+ * session by a new one.
  */
 const OTHER_WAYS = [
   '/sign-in/email',
-  '/passkey/generate-authenticate-options',
-  '/passkey/verify-authentication',
+  '/passkey/generate-',
+  '/passkey/verify-',
   '/change-password',
   '/two-factor/',
   '/forgot',

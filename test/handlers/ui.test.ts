@@ -214,8 +214,11 @@ test('where the provider is required, every session ends after a day, and nothin
     ['two-factor/enable', { password: WELCOME.password }],
     ['two-factor/disable', { password: WELCOME.password }],
     ['two-factor/verify-totp', { code: '123456' }],
+    ['passkey/verify-registration', { response: {} }],
   ] as const)
     assert.equal((await strict.post(`/api/auth/${path}`, body, '192.0.2.1', cookie)).status, 403, path);
+  assert.equal((await strict.get('/api/auth/passkey/generate-register-options', cookie)).status, 403);
+  assert.equal((await strict.get('/api/auth/passkey/list-user-passkeys', cookie)).status, 200);
   const account = async () =>
     ((await (await strict.get('/session', cookie)).json()) as { account: object | null }).account;
   t.mock.timers.tick(23 * HOUR_MS);

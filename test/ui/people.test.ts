@@ -136,6 +136,14 @@ test('a second factor is shown as a QR code too', NEEDS_CHROMIUM, async () => {
   browser.assertQuiet();
 });
 
+test('the account page says how to get passkeys in a browser without them', NEEDS_CHROMIUM, async () => {
+  const { page } = await member('Fay');
+  await page.addInitScript('delete window.PublicKeyCredential');
+  await page.goto('/account');
+  await page.getByText('To add one, open Cellar by HTTPS').waitFor();
+  assert.equal(await page.getByRole('button', { name: 'Add a passkey' }).count(), 0);
+});
+
 test('a screen asks the server for nothing more after a sign-out', NEEDS_CHROMIUM, async () => {
   const eve = await member('Eve');
   const { page } = eve;

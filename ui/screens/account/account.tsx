@@ -2,7 +2,6 @@
 import { useState } from 'preact/hooks';
 import { Head } from '../../layout/head.tsx';
 import { accountModel } from '../../models/account/account.ts';
-import { hasPasskeys } from '../../models/account/sign-in.ts';
 import { Button, LinkButton } from '../../parts/controls/button.tsx';
 import { TextField } from '../../parts/controls/field.tsx';
 import { useSubmit } from '../../parts/controls/submit.ts';
@@ -50,9 +49,9 @@ function Shown({ id }: { id: string }) {
               <Password model={model} />
             </section>
             <SecondFactor />
+            <Passkeys model={model} />
           </>
         )}
-        {hasPasskeys() && <Passkeys model={model} />}
         <Sessions model={model} />
       </div>
     </>
