@@ -32,8 +32,12 @@ export const signedOut = signal(0);
 /** Operations that change nothing. All others wait for pending removals. */
 const READS =
   /\.(list|list_deleted|get|get_by_slug|me|settings|stats|figures|overview|templates|invites|stream|check|channels|version|blob|diff|tree|export|raw|read|props)$|^(deploys|previews)\.log$|^git\.remote$/;
-/** Operations and routes that only remove. They do not wait for pending removals: such a removal would wait for itself. */
-const REMOVALS = /\.(delete|remove|revoke|revoke_invite|disconnect)$|\/delete-passkey$/;
+/**
+ * Removals that a person can undo. They do not wait for pending removals: such a removal would wait for itself. The other
+ * removals take place after a question: of an app, a dispatch namespace, a connection and a workflow instance.
+ */
+const REMOVALS =
+  /(?<!^apps|^dispatch|^workflows\.instances)\.(delete|remove|revoke|revoke_invite)$|\/delete-passkey$/;
 
 interface CallOptions {
   signal?: AbortSignal;
