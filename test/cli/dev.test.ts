@@ -12,6 +12,7 @@ import {
   readdirSync,
   readFileSync,
   readlinkSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -173,6 +174,13 @@ after(async () => {
 });
 
 const answer = async () => JSON.parse((await dev.get()).text);
+
+/** Writes a file in one step: a plain write first empties the file, which can be a change of its own. */
+function writeAtOnce(path: string, text: string): void {
+  const beside = join(folder, '../saved');
+  writeFileSync(beside, text);
+  renameSync(beside, path);
+}
 
 test('the app serves, and a saved change serves soon after', async () => {
   assert.deepEqual(await answer(), {
@@ -410,7 +418,7 @@ setTimeout(() => {}, 100);`;
     assert.doesNotMatch(running.said, /AI server/);
     assert.equal(JSON.parse((await running.get('/ask')).text).response, 'as asked');
     assert.equal((await running.get('/page')).text, 'first');
-    writeFileSync(join(built, 'src/page.html'), 'second');
+    writeAtOnce(join(built, 'src/page.html'), 'second');
     await eventually(async () => (await running.get('/page')).text === 'second', 'what was built');
     rmSync(join(built, 'src/page.html'));
     await eventually(async () => (await running.get('/page')).text === 'from this machine', 'no page');
@@ -427,7 +435,7 @@ setTimeout(() => {}, 100);`;
 test('at the root of a repository, a project in a subfolder is built once for each save, and has its own secrets', async () => {
   const repository = join(folder, '../repository');
   mkdirSync(join(repository, 'web/dist'), { recursive: true });
-  const put = (path: string, text: string) => writeFileSync(join(repository, path), text);
+  const put = (path: string, text: string) => writeAtOnce(join(repository, path), text);
   put('.dev.vars', 'WORD=of the root');
   put('web/.dev.vars', 'WORD=first');
   put('web/wrangler.json', '{ "name": "web", "main": "dist/index.js", "compatibility_date": "2026-10-01" }');

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AI_KEY, AiServer } from '../support/ai/server.ts';
+import { cpuTime } from '../support/cpu-time.ts';
 import { Cellar } from '../support/e2e/cellar.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
 import { Inbox, PASSWORD } from '../support/mail/inbox.ts';
@@ -180,8 +181,11 @@ test('an endless loop does not slow other apps', async () => {
 });
 
 test('an app can compute for two seconds, and an app that configures more CPU time than the limit is warned', async () => {
+  const spent = cpuTime();
+  for (let left = 1e8; left > 0; left--) Math.random();
+  const rounds = Math.round((1e8 / spent()) * 3_000);
   const code = `export default { fetch() {
-    for (let left = 7e8; left > 0; left--) Math.random();
+    for (let left = ${rounds}; left > 0; left--) Math.random();
     return new Response('computed');
   } };`;
   const limits = { limits: { cpu_ms: 400_000 } };

@@ -55,6 +55,6 @@ test('a wake request that waits at a shutdown is refused before the end of the g
   const { gateway, ask, asked } = await started(t, 60_000);
   const answer = ask();
   await asked;
-  assert.deepEqual(await gateway.drain(100), { cut: 0 });
+  assert.deepEqual(await gateway.drain(2_000), { cut: 0 });
   assert.match((await answer).body, /Cellar stops/);
 });

@@ -8,6 +8,14 @@ import { spawnSync } from 'node:child_process';
  */
 export function liveFiles(directory: string, ...tests: string[]): string[] {
   const words = ['-P', directory, '-mindepth', '1', ...tests];
-  const { stdout } = spawnSync('find', words, { encoding: 'utf8', maxBuffer: 64 * 2 ** 20 });
+  const { error, stdout, stderr } = spawnSync('find', words, {
+    encoding: 'utf8',
+    maxBuffer: 64 * 2 ** 20,
+    env: { ...process.env, LC_ALL: 'C' },
+  });
+  const faults = stderr
+    ?.split('\n')
+    .filter((line) => line !== '' && !line.endsWith(': No such file or directory'));
+  if (error || faults.length > 0) throw error ?? new Error(faults.join('\n'));
   return stdout.split('\n').filter((path) => path !== '');
 }

@@ -169,9 +169,11 @@ test('a load that is interrupted goes on after a restart, and counts nothing twi
   await lost.copies.round(null);
   asked(bucket);
   const first = machine(t, bucket);
+  bucket.faults = { hangs: () => bucket.asked.length > 10 };
   first.copies.start(null);
   await eventually(() => bucket.asked.length > 10, 'some copies are loaded');
   await first.copies.close();
+  bucket.faults = {};
   const loaded = first.requests(72);
   assert.ok(loaded > 0 && loaded < 30, `${loaded}`);
   first.close();
@@ -301,9 +303,11 @@ test('taking over goes on after a restart, and counts nothing twice', async (t) 
   await lost.copies.round(known([]));
   asked(bucket);
   const first = host(t, bucket, 'new');
+  bucket.faults = { hangs: () => bucket.asked.length > 10 };
   first.copies.start(known([]));
   await eventually(() => bucket.asked.length > 10, 'some copies are loaded');
   await first.copies.close();
+  bucket.faults = {};
   first.close();
   const second = host(t, bucket, 'new', first.directory);
   await second.copies.round(known([]));

@@ -143,7 +143,7 @@ test('a client that leaves ends its request to the store', async (t) => {
   leaving.on('error', () => {});
   leaving.end();
   const atStore = await asked.promise;
-  const closed = once(atStore.socket, 'close', { signal: AbortSignal.timeout(5_000) });
+  const closed = once(atStore.socket, 'close', { signal: AbortSignal.timeout(60_000) });
   leaving.destroy();
   await closed;
   assert.deepEqual(away, []);
