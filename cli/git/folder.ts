@@ -10,8 +10,8 @@ import { firstLine } from '../show.ts';
 const require = createRequire(import.meta.url);
 /** Name of the git remote for Cellar. */
 export const REMOTE = 'cellar';
-/** Names of Wrangler configurations. */
-export const CONFIGURATIONS = ['wrangler.jsonc', 'wrangler.json', 'wrangler.toml'];
+/** Names of Wrangler configurations, in the bundler's order of preference. */
+export const CONFIGURATIONS = ['wrangler.json', 'wrangler.jsonc', 'wrangler.toml'];
 /** Maximum bytes of git's output, such as a list of files. */
 const OUTPUT_BYTES = 64 * 2 ** 20;
 

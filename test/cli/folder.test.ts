@@ -4,8 +4,9 @@ import { execFileSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { CONFIG_FILES } from '../../bundler/project/project.ts';
 import { Stopped } from '../../cli/exit.ts';
-import { isRepository, namedByProject } from '../../cli/git/folder.ts';
+import { CONFIGURATIONS, isRepository, namedByProject } from '../../cli/git/folder.ts';
 import { temporaryDirectory } from '../support/temporary.ts';
 
 test('a repository that git refuses is not treated as a folder without a repository', (t) => {
@@ -54,4 +55,8 @@ test('the name of a project is the one at the top level of its configuration', (
       () => named(file, text),
       (error) => error instanceof Stopped && error.exit === 'usage' && error.message.includes(file),
     );
+});
+
+test('of several configurations, the name comes from the one that is deployed', () => {
+  assert.deepEqual(CONFIGURATIONS, CONFIG_FILES);
 });
