@@ -1,6 +1,6 @@
 // Context of an operation's implementation.
 import { JoinedReads, type Reader } from '../sqlite/control/reads.ts';
-import type { Actor } from './access.ts';
+import { type Actor, rightsLost } from './access.ts';
 import type { AppObject } from './app/app-object.ts';
 import type { AuditInterface } from './contract/people/audit.ts';
 import type { Env } from './env.ts';
@@ -18,6 +18,8 @@ export interface RequestContext {
   address: string;
   /** Time of the request, ISO 8601 with milliseconds. */
   at: string;
+  /** `rightsLost` at the time of the request. Rights that were lost later must be checked again. */
+  losses: number;
   /** Id of the host that becomes the home of an app which this request creates. Left out: `placeApp` chooses a host. */
   newHome?: string | undefined;
   /** Returns the Durable Object of one app. */
@@ -52,6 +54,7 @@ export function createContext(
     requestId,
     address,
     at: new Date().toISOString(),
+    losses: rightsLost(),
     app: (id) => env.APP.getByName(id),
     waitUntil: (work) => execution.waitUntil(work),
   };

@@ -35,8 +35,8 @@ export function whileAllowed(
 ): ReadableStream<Uint8Array> {
   const { readable, writable } = new IdentityTransformStream();
   const ending = new AbortController();
-  let seenLosses = rightsLost();
-  let checkedAt = Date.now();
+  let seenLosses = context.losses;
+  let checkedAt = Date.parse(context.at);
   const check = async () => {
     if (hasExpired(keyOf(context.actor)?.expiresAt ?? null)) return ending.abort();
     const [losses, now] = [rightsLost(), Date.now()];
@@ -68,7 +68,7 @@ export function whileAllowed(
  * @throws {RightsLost} when `check` rejects with a `Problem`
  */
 export async function sendWhileAllowed<Answer>(
-  { at }: Pick<Context, 'at'>,
+  { at, losses: lossesBefore }: Pick<Context, 'at' | 'losses'>,
   { headers }: Request,
   body: ReadableStream<Uint8Array>,
   check: () => Promise<unknown>,
@@ -79,7 +79,7 @@ export async function sendWhileAllowed<Answer>(
     length === null ? new IdentityTransformStream() : new FixedLengthStream(Number(length));
   const writer = writable.getWriter();
   let lost = null as RightsLost | null;
-  let seenLosses = rightsLost();
+  let seenLosses = lossesBefore;
   let checkedAt = Date.parse(at);
   const requireRights = async () => {
     const [losses, now] = [rightsLost(), Date.now()];
