@@ -51,14 +51,22 @@ export function hasGit(): boolean {
   return readGit('/', '--version') !== null;
 }
 
-/** Whether the folder is in a git work tree. @throws {Stopped} when git cannot read the repository that contains the folder */
+/**
+ * Whether the folder is in a git work tree.
+ * @throws {Stopped} without git, and when git cannot read the repository that contains the folder
+ */
 export function isRepository(folder: string): boolean {
+  if (!hasGit()) throw withoutGit();
   try {
     return requireGit(folder, 'rev-parse', '--is-inside-work-tree') === 'true';
   } catch (error) {
     if (isBelowRepository(folder)) throw error;
     return false;
   }
+}
+
+function withoutGit(): Stopped {
+  return new Stopped('failed', 'git is not installed.');
 }
 
 function isBelowRepository(folder: string): boolean {
@@ -105,7 +113,7 @@ export function runGit({ folder, env, say, signal }: GitRun, ...words: string[])
   child.stderr.setEncoding('utf8').on('data', say);
   const { promise, resolve, reject } = Promise.withResolvers<number>();
   child.on('error', (error: NodeJS.ErrnoException) => {
-    reject(error.code === 'ENOENT' ? new Stopped('failed', 'git is not installed.') : error);
+    reject(error.code === 'ENOENT' ? withoutGit() : error);
   });
   child.on('close', (code) => resolve(code ?? 1));
   return promise;

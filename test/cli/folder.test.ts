@@ -34,6 +34,17 @@ test('a repository that git refuses is not treated as a folder without a reposit
   refused(/not a git repository/, /^cellar deploy --upload$/);
 });
 
+test('a missing git is named, with and without a repository', (t) => {
+  const folder = temporaryDirectory(t);
+  const { PATH } = process.env;
+  t.after(() => Object.assign(process.env, { PATH }));
+  process.env.PATH = folder;
+  const missing = { exit: 'failed', message: 'git is not installed.' };
+  assert.throws(() => isRepository(folder), missing);
+  mkdirSync(join(folder, '.git'));
+  assert.throws(() => isRepository(folder), missing);
+});
+
 test('the name of a project is the one at the top level of its configuration', (t) => {
   const named = (file: string, text: string) => {
     const folder = temporaryDirectory(t);
