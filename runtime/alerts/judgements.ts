@@ -25,7 +25,7 @@ export function reportErrorRate(alerts: Alerts, appId: string, minutes: Minutes)
     {
       kind: 'error_rate',
       type: 'error_rate.high',
-      topic: 'error rate',
+      topic: 'error_rate',
       message: `${errors} of ${requests} requests of the last ${RATE_MINUTES} minutes failed (${percent.toFixed(0)} %).`,
       details: { requests, errors },
     },

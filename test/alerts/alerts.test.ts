@@ -695,6 +695,17 @@ test('an error rate from an alert’s threshold on is reported, but not of few o
   assert.deepEqual(await told([20, 20]), ['error_rate.high'], 'the other alert');
 });
 
+test('a high error rate does not count as one of the twenty errors of an hour', async (t) => {
+  await using it = world(t);
+  it.alerts.add(APP, { url: 'http://example.com', on: ['error', 'error_rate'], error_rate: 10 });
+  await checksOf(it, { minutes: async () => [{ requests: 100, errors: 20 }] as never }).look();
+  for (let i = 0; i < 30; i++) it.alerts.report(APP, newError(String(i)));
+  assert.deepEqual(
+    waiting(it).map(({ type }) => type),
+    ['error_rate.high', ...Array(20).fill('error.new')],
+  );
+});
+
 test('figures are not queried again while telemetry has not answered yet', async (t) => {
   await using it = world(t);
   it.alerts.add(APP, { url: 'http://example.com' });
