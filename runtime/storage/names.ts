@@ -55,25 +55,11 @@ export function resolveNames(
   return {
     classes: resolveClasses(names, bundle, live, newId),
     durableObjects: bundle.durableObjects,
-    databases: bundle.databases.map(({ key, ...database }) => ({
-      ...database,
-      storageId: idOf(names.databases, key, newId),
-    })),
-    namespaces: bundle.namespaces.map(({ binding, key }) => ({
-      binding,
-      storageId: idOf(names.namespaces, key, newId),
-    })),
-    ...(bundle.buckets && {
-      buckets: bundle.buckets.map(({ binding, key }) => ({
-        binding,
-        storageId: idOf(names.buckets, key, newId),
-      })),
-    }),
+    databases: withIds(bundle.databases, names.databases, live?.databases, newId),
+    namespaces: withIds(bundle.namespaces, names.namespaces, live?.namespaces, newId),
+    ...(bundle.buckets && { buckets: withIds(bundle.buckets, names.buckets, live?.buckets, newId) }),
     ...(bundle.vectorIndexes && {
-      vectorIndexes: bundle.vectorIndexes.map(({ binding, key }) => ({
-        binding,
-        storageId: idOf(names.vectorIndexes, key, newId),
-      })),
+      vectorIndexes: withIds(bundle.vectorIndexes, names.vectorIndexes, live?.vectorIndexes, newId),
     }),
     names: fromMaps(names),
   };
@@ -145,10 +131,22 @@ function fromMaps(names: Names): StorageNames {
   };
 }
 
-function idOf(ids: Map<string, string>, key: string, newId: () => string): string {
-  const id = ids.get(key) ?? newId();
-  ids.set(key, id);
-  return id;
+/**
+ * Replaces the keys of bindings by storage ids. A key that equals its binding may come from a configuration without an id.
+ * If it is new, the binding keeps its storage of the live release, which `wrangler deploy` may have made by another key.
+ */
+function withIds<Bound extends { binding: string; key: string }>(
+  bound: Bound[],
+  ids: Map<string, string>,
+  live: { binding: string; storageId: string }[] = [],
+  newId: () => string,
+): (Omit<Bound, 'key'> & { storageId: string })[] {
+  return bound.map(({ key, ...rest }) => {
+    const served = key === rest.binding ? live.find(({ binding }) => binding === key) : undefined;
+    const storageId = ids.get(key) ?? served?.storageId ?? newId();
+    if (storageId !== served?.storageId) ids.set(key, storageId);
+    return { ...rest, storageId };
+  });
 }
 
 function applyMigration(names: Names, migration: ClassMigration, newId: () => string): void {

@@ -192,6 +192,17 @@ test('databases, namespaces and buckets keep their storage by key, whatever thei
   assert.deepEqual(second.buckets, [{ binding: 'B', storageId: 'id3' }]);
 });
 
+test('a binding without an id keeps the storage that it had under another key', () => {
+  const keyed = (key: string) => bundleOf([], [], { databases: [{ binding: 'DB', key, migrations: [] }] });
+  const first = resolveNames(emptyNames(), keyed('shop-db'), null, ids());
+  const live = first as unknown as Release;
+  const second = resolveNames(first.names, keyed('DB'), live, () => 'new');
+  assert.deepEqual(second.databases, first.databases);
+  assert.deepEqual(second.names, first.names);
+  const other = resolveNames(first.names, keyed('other-db'), live, () => 'new');
+  assert.deepEqual(other.databases, [{ binding: 'DB', storageId: 'new', migrations: [] }]);
+});
+
 test('the storage of a deleted class is listed once, under every name that it had', () => {
   const bundle = (...classMigrations: ClassMigration[]) => bundleOf([], classMigrations);
   let n = 0;
