@@ -31,7 +31,9 @@ export async function main(words: readonly string[]): Promise<number> {
   // A reader such as `head` may close the pipe early. That is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(exits.done.code);
-    throw error;
+    // The terminal was closed. Its SIGHUP may come later, or not at all.
+    if (error.code !== 'EIO') throw error;
+    interrupt.abort();
   });
   const code = await run(words, {
     folder: process.cwd(),

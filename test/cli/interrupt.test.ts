@@ -13,8 +13,13 @@ const PROGRAM = fileURLToPath(new URL('../../cli/main.mjs', import.meta.url));
 /** More bytes than a pipe holds. */
 const MANY_BYTES = 8 * 2 ** 20;
 
-/** Starts a command line against a server that never answers. */
-async function start(t: TestContext, ...words: string[]) {
+/** Writes to standard output fail as after the terminal was closed. */
+const CLOSED_TERMINAL = `data:text/javascript,process.stdout.write = () => {
+  process.stdout.emit('error', Object.assign(new Error('write EIO'), { code: 'EIO' }));
+}`;
+
+/** Starts a command line against a server that never answers. @param flags those of Node */
+async function start(t: TestContext, words: string, flags: string[] = []) {
   const server = createServer(() => {}).listen(0, '127.0.0.1');
   t.after(() => {
     server.closeAllConnections();
@@ -22,7 +27,7 @@ async function start(t: TestContext, ...words: string[]) {
   });
   await once(server, 'listening');
   const home = temporaryDirectory(t);
-  const child = spawn(process.execPath, [PROGRAM, ...words], {
+  const child = spawn(process.execPath, [...flags, PROGRAM, ...words.split(' ')], {
     cwd: home,
     env: {
       ...COMPILE_CACHE_ENV,
@@ -68,8 +73,24 @@ test('a command line goes on when its standard error is closed', async (t) => {
   assert.equal(code, 7);
 });
 
+test('a closed terminal ends a command line in order, also without a signal', async (t) => {
+  const { child, server } = await start(t, 'logs -f --app shop', ['--import', CLOSED_TERMINAL]);
+  const line = { id: '1', at: '2026-10-01T00:00:00.000Z', level: 'info', source: 'app', text: 'hello' };
+  const items = [{ ...line, fields: null, trace_id: null, release: null }];
+  // The stream is not answered.
+  server.on('request', ({ url }, response) => {
+    if (!url!.includes('/stream')) response.end(JSON.stringify({ items, next_cursor: null }));
+  });
+  let said = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    said += text;
+  });
+  const [code] = await once(child, 'close');
+  assert.deepEqual([code, said], [0, '']);
+});
+
 test('an interrupt ends a command line that reads standard input', async (t) => {
-  const started = await start(t, 'call', 'apps.list', '-');
+  const started = await start(t, 'call apps.list -');
   const { stdin } = started.child;
   stdin.on('error', () => {});
   // Once all bytes have left, the program has read the first ones.
