@@ -32,7 +32,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export function findLogin(env: Environment, root: string): Login {
   const kept = savedLogin(env);
   const named = env.CELLAR_URL ? addressOf(env.CELLAR_URL, 'CELLAR_URL') : kept?.url;
-  const token = env.CELLAR_TOKEN || (kept?.url === named ? kept?.token : undefined);
+  const token = tokenOf(env.CELLAR_TOKEN ?? '') || (kept?.url === named ? kept?.token : undefined);
   if (named !== undefined && token) return login(named, token);
   const data = dataOf(env, root);
   const own = ownAddress(env, root);
@@ -83,8 +83,9 @@ export function ownAddress(env: Environment, root: string): string | undefined {
 export function addressOf(text: string, name: string): string {
   const url = URL.parse(text);
   const isWeb = /^https?:$/.test(url?.protocol ?? '');
-  // The message must not show a password. A text that is not a valid URL may also have a password before an @.
-  if (url?.username || url?.password || (!isWeb && text.includes('@')))
+  // The message must not show a password. A text that is not a valid URL may also have a password before an @, but not
+  // after a host and a slash.
+  if (url?.username || url?.password || (!isWeb && text.includes('@') && !/^[\w.-]+\//.test(text)))
     throw new Stopped(
       'usage',
       `${name} has a user name or a password in it. Remove them: only the token signs in.`,

@@ -89,7 +89,7 @@ async function askLogin(session: Session, url: string | undefined): Promise<{ ur
   const usual = url ?? (env.CELLAR_URL || (ownAddress(env, root) ?? ''));
   const name = url === undefined && env.CELLAR_URL ? 'CELLAR_URL' : 'The address';
   if (!isTerminal) {
-    const token = tokenOf(env.CELLAR_TOKEN || (await input()));
+    const token = tokenOf(env.CELLAR_TOKEN ?? '') || tokenOf(await input());
     if (token === '') throw new Stopped('usage', 'Standard input has no token.', 'cellar login --help');
     return { url: addressOf(usual, name), token };
   }

@@ -52,6 +52,7 @@ test('an address or a token that cannot be sent is refused, and the error shows 
     'https:///ada:hunter2@a.test',
     'https://ada:hunter2@a test',
     'hunter2@a.test',
+    'ada:1/hunter2@a.test',
   ])
     for (const words of [['list'], ['login']]) {
       const { code, said } = await cli(words, { CELLAR_URL: wrong, CELLAR_TOKEN: 'x' });
@@ -59,6 +60,8 @@ test('an address or a token that cannot be sent is refused, and the error shows 
       assert.match(said, /^cellar: CELLAR_URL has a user name or a password/);
       assert.doesNotMatch(said, /hunter2/);
     }
+  const withoutScheme = await cli(['list'], { CELLAR_URL: 'a.test/@team', CELLAR_TOKEN: 'x' });
+  assert.match(withoutScheme.said, /needs a scheme, as in https:\/\/a\.test\/@team\.$/m);
   const token = 'cellar_\u200bhunter2';
   for (const { code, said } of [
     await cli(['list'], { CELLAR_URL: url, CELLAR_TOKEN: token }),
@@ -71,4 +74,13 @@ test('an address or a token that cannot be sent is refused, and the error shows 
   }
   const unreached = await cli(['list'], { CELLAR_URL: url, CELLAR_TOKEN: 'x\r\n' });
   assert.equal(unreached.code, 7, 'a line end after a token is not a part of it');
+  // A token of spaces is none.
+  const blank = await cli(['list'], { CELLAR_URL: url, CELLAR_TOKEN: ' ' });
+  assert.equal(blank.code, 3, blank.said);
+  assert.match(blank.said, /CELLAR_TOKEN is not set/);
+  assert.equal(
+    (await cli(['login', url], { CELLAR_TOKEN: ' ' }, 'x')).code,
+    7,
+    'the token is read from the input',
+  );
 });
