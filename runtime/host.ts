@@ -163,8 +163,7 @@ export class Host {
     }
     const appIds = [...homes.appIds, ...apps.memories().map(({ id }) => id)];
     telemetry.keepOnly(appIds);
-    const living = homes.others.filter(({ state }) => state !== 'silent').map(({ id }) => id);
-    telemetry.startCopies({ living, apps: appIds });
+    telemetry.startCopies({ notLost: homes.notLost(), apps: appIds });
   }
 
   /** Starts to receive e-mails, if a port is set. A failure is only logged, because apps serve without e-mails. */

@@ -310,8 +310,8 @@ export class HostsObject extends DurableObject<HostsBindings> {
   }
 
   #shown(row: HostRow): KnownHost {
-    const { id, name, address, version } = row;
-    return { id, name, address, version, state: this.#stateOf(row) };
+    const { id, name, address, version, silent_since } = row;
+    return { id, name, address, version, state: this.#stateOf(row), silent_since };
   }
 }
 

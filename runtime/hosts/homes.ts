@@ -5,6 +5,9 @@ import type { AppRoute, HostReportAnswer, KnownHost } from '../../handlers/contr
 /** Maximum number of apps with waiting requests that one report names. */
 const AWAITED_MAX = 200;
 
+/** A host that is silent for this time, in ms, is lost: it will hardly come back with its data. */
+const LOST_MS = 24 * 3_600_000;
+
 /** The hosts of this Cellar and the home of each app, as far as this host knows. */
 export class Homes {
   /** The id of this host. */
@@ -34,6 +37,18 @@ export class Homes {
 
   get others(): readonly KnownHost[] {
     return this.#hosts.filter(({ id }) => id !== this.self);
+  }
+
+  /**
+   * Returns the ids of the other hosts that may come back with their data. All others are removed, were silent for `LOST_MS`,
+   * or are silent and this host has their address now.
+   */
+  notLost(): string[] {
+    const address = this.#hosts.find(({ id }) => id === this.self)?.address;
+    const isLost = (host: KnownHost) =>
+      host.state === 'silent' &&
+      (host.address === address || Date.now() - Date.parse(host.silent_since ?? '') >= LOST_MS);
+    return this.others.filter((host) => !isLost(host)).map(({ id }) => id);
   }
 
   /** The ids of all apps with a route. */

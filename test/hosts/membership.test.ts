@@ -210,6 +210,19 @@ test('a host that leaves says so again until the control plane answers, or its t
   assert.equal(other.homes.revision, 7);
 });
 
+test('a host is lost once another has its address, or it was silent for a day', () => {
+  const homes = new Homes('one', 'localhost');
+  const day = 24 * 3_600_000;
+  const silent = (id: string, address: string, ms: number) => {
+    const silent_since = new Date(Date.now() - ms).toISOString();
+    return { id, name: id, address, version: '1', state: 'silent' as const, silent_since };
+  };
+  const away = [silent('restarts', '127.0.0.3:1', day / 2), silent('gone', '127.0.0.4:1', 2 * day)];
+  const { silent_since: _, ...unknown } = silent('unknown', '127.0.0.5:1', 0);
+  homes.take({ ...ANSWER, hosts: [...ANSWER.hosts, ...away, silent('replaced', '127.0.0.1:1', 0), unknown] });
+  assert.deepEqual(homes.notLost(), ['two', 'restarts', 'unknown']);
+});
+
 test('a deleted app is reported once, and not if it was undeleted since', () => {
   const homes = new Homes('one', 'localhost');
   const deleted: string[] = [];

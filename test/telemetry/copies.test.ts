@@ -244,8 +244,8 @@ function host(t: TestContext, bucket: MemoryStore, id: string, directory?: strin
   return machine(t, bucket, directory, 30, id);
 }
 
-function known(living: string[], apps = [APP, OTHER]): KnownHosts {
-  return { living, apps };
+function known(notLost: string[], apps = [APP, OTHER]): KnownHosts {
+  return { notLost, apps };
 }
 
 test('several hosts keep their copies apart, and an empty host takes over only those of lost hosts', async (t) => {

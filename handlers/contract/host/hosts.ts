@@ -56,6 +56,8 @@ export interface KnownHost {
   address: string;
   version: string;
   state: HostState;
+  /** ISO 8601; null while it reports. An older control plane leaves it out. */
+  silent_since?: string | null;
 }
 
 /** The data with which each host finds an app's home. */

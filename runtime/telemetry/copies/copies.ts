@@ -8,7 +8,7 @@ import { ifThere } from '../../bucket/store.ts';
 import { reason } from '../../log.ts';
 import type { Part } from '../part.ts';
 import { type CopiedRow, hashOf, pack, textOf, unpack } from './content.ts';
-import { COPIES, type CopySource, copiesOf, type KnownHosts } from './source.ts';
+import { COPIES, type CopySource, copiesOf, hostsWithCopies, type KnownHosts } from './source.ts';
 
 const EVERY_MS = 60_000;
 /** Pause after each object, in ms, for other work of the thread. */
@@ -133,11 +133,10 @@ export class Copies implements Part {
   #roots(names: string[], hosts: KnownHosts | null): string[] {
     const { root } = this.#options;
     if (hosts === null) return [root];
-    const found = new Set(names.flatMap((name) => /^telemetry\/hosts\/[^/]+\//.exec(name)?.[0] ?? []));
-    const living = hosts.living.map(copiesOf);
-    const lost = [...found].filter((each) => each !== root && !living.includes(each));
-    // Copies without a host may be of a living host with an older version.
-    return [root, ...lost, ...(living.length === 0 ? [COPIES] : [])];
+    const { notLost } = hosts;
+    const found = [...hostsWithCopies(names)].filter((id) => !notLost.includes(id)).map(copiesOf);
+    // Copies without a host may be of another host with an older version.
+    return [root, ...found.filter((each) => each !== root), ...(notLost.length === 0 ? [COPIES] : [])];
   }
 
   /**

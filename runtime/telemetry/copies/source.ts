@@ -5,15 +5,25 @@ import type { CopiedRow } from './content.ts';
 /** Folder of all copies, below the prefix of the bucket. */
 export const COPIES = 'telemetry/';
 
+const HOSTS = `${COPIES}hosts/`;
+
 /** Returns the folder of a host's copies. @param host the host's id; null for the only host */
 export function copiesOf(host: string | null): string {
-  return host === null ? COPIES : `${COPIES}hosts/${host}/`;
+  return host === null ? COPIES : `${HOSTS}${host}/`;
+}
+
+/** Returns the ids of the hosts that have a folder of copies. @param names of objects */
+export function hostsWithCopies(names: string[]): Set<string> {
+  const ofHosts = names.filter((name) => name.startsWith(HOSTS));
+  return new Set(ofHosts.map((name) => name.slice(HOSTS.length).split('/')[0]!));
 }
 
 /** The other hosts and all apps, as one of several hosts knows them when it loads copies. */
 export interface KnownHosts {
-  /** Ids of the other hosts that report. All others are lost: an empty host takes over their copies. */
-  living: string[];
+  /**
+   * Ids of the other hosts that may come back with their rows. All others are lost: an empty host takes over their copies.
+   */
+  notLost: string[];
   /** Ids of all apps that exist. Rows of deleted apps are not taken over. */
   apps: string[];
 }
