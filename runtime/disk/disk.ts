@@ -1,5 +1,5 @@
 // The disk of the data directory: its free space, and errors of a full disk.
-import { existsSync, statfsSync, statSync } from 'node:fs';
+import { existsSync, type StatsFs, statfsSync, statSync } from 'node:fs';
 import { statfs } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
@@ -9,7 +9,7 @@ export function isDiskFull(error: unknown): boolean {
   return code === 'ENOSPC' || code === 'EDQUOT' || code === 'SQLITE_FULL';
 }
 
-/** Returns the free MiB on the disk of `path`. */
+/** Returns the free MiB on the disk of `path`. With few free inodes, returns less. */
 export function freeMegabytes(path: string): number {
   return megabytes(statfsSync(path));
 }
@@ -31,6 +31,11 @@ export function isOnDiskOf(path: string, directory: string): boolean {
   return statSync(path).dev === statSync(directory).dev;
 }
 
-function megabytes({ bavail, bsize }: { bavail: number; bsize: number }): number {
-  return Math.floor((bavail * bsize) / 2 ** 20);
+/** Bytes of free space that a free inode stands for: as many as a usual ext4 disk has for each inode. */
+const INODE_BYTES = 16_384;
+
+/** Many small files can use up the inodes first. Some file systems, such as btrfs, have no fixed number, and report 0. */
+function megabytes({ bavail, bsize, files, ffree }: StatsFs): number {
+  const bytes = files === 0 ? bavail * bsize : Math.min(bavail * bsize, ffree * INODE_BYTES);
+  return Math.floor(bytes / 2 ** 20);
 }

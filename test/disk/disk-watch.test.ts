@@ -2,7 +2,7 @@
 // Runs as root too.
 import assert from 'node:assert/strict';
 import { getEventListeners } from 'node:events';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -38,6 +38,17 @@ test('the disk reserve is kept until a process that fills the disk can have been
   await eventually(() => !existsSync(diskReserve), 'the reserve is given up');
   assert.ok(looks.full > 4, `it was looked ${looks.full} times before that`);
   assert.ok(disk.freeMb >= 5);
+});
+
+test('a disk that runs out of inodes is short of space', (t) => {
+  const data = join(temporaryDirectory(t), 'data');
+  using disk = SmallDisk.mount(data, 100, 'tmpfs', 3_000);
+  if (disk === null) return t.skip(SmallDisk.why);
+  const watch = () => new DiskWatch({ directory: data, diskReserve: join(data, 'ballast'), floorMb: 20 });
+  assert.equal(watch().short, false);
+  for (let n = 0; n < 2_000; n++) writeFileSync(join(data, `${n}`), '');
+  assert.equal(watch().short, true);
+  assert.ok(disk.freeMb > 90);
 });
 
 test('a long wait for disk space leaks no listener, and ends when it is aborted', async (t) => {

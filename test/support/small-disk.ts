@@ -32,9 +32,10 @@ export class SmallDisk {
 
   /**
    * Creates the directory `path` and mounts a disk there.
+   * @param inodes maximum files of a `tmpfs`; 0: no limit
    * @returns null where that is not possible; then skip the test with `SmallDisk.why`
    */
-  static mount(path: string, megabytes: number, kind: DiskKind = 'tmpfs'): SmallDisk | null {
+  static mount(path: string, megabytes: number, kind: DiskKind = 'tmpfs', inodes = 0): SmallDisk | null {
     mkdirSync(path, { recursive: true });
     const image = kind === 'ext4' ? `${path}.image` : null;
     if (image !== null) {
@@ -47,7 +48,7 @@ export class SmallDisk {
     // With a commit interval of five minutes, only synced data reaches the image during a test.
     const words =
       image === null
-        ? ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs']
+        ? ['-t', 'tmpfs', '-o', `size=${megabytes}m,nr_inodes=${inodes}`, 'tmpfs']
         : ['-o', 'loop,commit=300', image];
     return SmallDisk.#mount(path, image, words);
   }
