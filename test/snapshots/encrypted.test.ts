@@ -5,6 +5,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Decrypter, Encrypter, generateHybridIdentity, generateX25519Identity } from 'age-encryption';
+import { UNFINISHED } from '../../runtime/bucket/store.ts';
 import { readConfig } from '../../runtime/config.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { Damaged, Locked } from '../../runtime/snapshots/errors.ts';
@@ -71,7 +72,10 @@ test('without the key, or with another one, nothing is restored and the error sa
     const taking = other.take('a test');
     if (keys.length > 0) await taking;
     // Without a key, this snapshot would add readable data to an encrypted place.
-    else await assert.rejects(taking, /is encrypted: set RUNNER_SNAPSHOT_KEY to its key, or another place/);
+    else {
+      await assert.rejects(taking, /is encrypted: set RUNNER_SNAPSHOT_KEY to its key, or another place/);
+      assert.deepEqual(await openStore(place).list(UNFINISHED), []);
+    }
   }
   const after = reopen();
   assert.ok(await restored(id, SHOP, after));

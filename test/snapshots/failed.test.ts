@@ -37,10 +37,28 @@ test('files that a killed snapshot left are removed before the next one writes',
   const full = reopen({ floorMb: 2 ** 40 });
   await assert.rejects(
     full.take('a test'),
-    /the disk of \/.*\/snapshots has \d+ MiB free, and \d+ MiB must stay free \(RUNNER_DISK_FLOOR_MB\)/,
+    /the disk of \/.*\/snapshots has \d+ MiB free\. A write needs 1, and \d+ must stay free \(RUNNER_DISK_FLOOR_MB\)/,
   );
   assert.ok(!(await store.list(packName(''))).some(({ name }) => name === LEFT));
   assert.equal((await full.list()).length, 1);
+});
+
+test('on a full disk the snapshots beyond the limits are removed first, but not the newest', async (t) => {
+  const { store, addApp, snapshots, restored, reopen } = startSnapshots(t);
+  addApp(SHOP, 'shop', LARGE);
+  await snapshots.take('a test');
+  const shop = addApp(SHOP, 'shop', 2_000);
+  const { head } = await snapshots.take('a test');
+  const packs = async () => (await store.list(packName(''))).length;
+  const before = await packs();
+  const full = reopen({ floorMb: 2 ** 40, keep: { count: 1, hourly: 3, days: 0, youngMs: 0 } });
+  await assert.rejects(full.take('a test'), /MiB free\. A write needs 1, and \d+ must stay free/);
+  assert.deepEqual(
+    (await full.list()).map(({ id }) => id),
+    [head.id],
+  );
+  assert.ok((await packs()) < before);
+  assert.ok((await restored(head.id, SHOP)).equals(shop));
 });
 
 test('a directory is on the disk of the nearest directory above it that exists', (t) => {

@@ -100,6 +100,24 @@ test('snapshots that cannot be read stay until enough newer ones replace them', 
   assert.deepEqual(await listSnapshots(store), [first, second]);
 });
 
+test('the newest snapshot that can be read stays, however old, and so do all after it', async (t) => {
+  const directory = temporaryDirectory(t);
+  const [store, locked] = [
+    openStore({ directory }),
+    openStore({ directory, keys: [await generateX25519Identity()] }),
+  ];
+  const ids: string[] = [];
+  for (const to of [store, store, locked]) {
+    const created = new Date(Date.now() - (10 - ids.length) * 24 * 3_600_000);
+    const about = { id: idAt(created), of: 'one', created_at: created.toISOString(), why: 'schedule' };
+    await writeManifest(to, { ...about, written: 0, bytes: 0, apps: 0, failures: [] }, []);
+    ids.push(about.id);
+  }
+  const keep = { count: 3, hourly: 3, days: 1, youngMs: 0 };
+  await removeOld(store, keep, { hourlyBytes: 1_000, warn: () => {} });
+  assert.deepEqual(await listSnapshots(store), ids.slice(1));
+});
+
 test('files of other programs beside the snapshots stay, and do not count as snapshots', async (t) => {
   const store = openStore({ directory: temporaryDirectory(t) });
   const ids = [0, 1, 2].map((minute) => idAt(new Date(Date.UTC(2026, 10, 22) + minute * 60_000)));

@@ -61,7 +61,7 @@ export class DirectoryStore implements Store {
     // Two processes may write the same name at once.
     const beside = join(this.#directory, UNFINISHED, `${basename(name)}-${randomUUID()}`);
     for (const each of [path, beside]) await mkdir(dirname(each), { recursive: true, mode: 0o700 });
-    if (this.#floorMb !== null) await this.#requireFree(bytes.length / 2 ** 20 + this.#floorMb);
+    if (this.#floorMb !== null) await this.#requireFree(Math.ceil(bytes.length / 2 ** 20), this.#floorMb);
     try {
       const file = await open(beside, 'wx', 0o600);
       try {
@@ -78,11 +78,11 @@ export class DirectoryStore implements Store {
     await syncFile(dirname(path));
   }
 
-  async #requireFree(megabytes: number): Promise<void> {
+  async #requireFree(megabytes: number, floorMb: number): Promise<void> {
     const freeMb = await readFreeMegabytes(this.#directory);
-    if (freeMb < megabytes)
+    if (freeMb < megabytes + floorMb)
       throw new Error(
-        `the disk of ${this.#directory} has ${freeMb} MiB free, and ${this.#floorMb} MiB must stay free (RUNNER_DISK_FLOOR_MB): free disk space, or set RUNNER_SNAPSHOT_URL to a place on another disk`,
+        `the disk of ${this.#directory} has ${freeMb} MiB free. A write needs ${megabytes}, and ${floorMb} must stay free (RUNNER_DISK_FLOOR_MB): free disk space, or set RUNNER_SNAPSHOT_URL to a place on another disk`,
       );
   }
 

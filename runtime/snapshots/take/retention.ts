@@ -51,16 +51,32 @@ export interface Removal {
 }
 
 /**
- * Removes snapshots beyond the limits, but never the newest. Then removes packs that no snapshot needs. For that it reads
- * the manifests of all snapshots. So after an hourly snapshot it removes packs only once a day (UTC), or if `hourlyBytes` is
- * exceeded.
+ * Removes snapshots as `removeExpired` does. Then removes packs that no snapshot needs. For that it reads the manifests of all
+ * snapshots. So after an hourly snapshot it removes packs only once a day (UTC), or if `hourlyBytes` is exceeded.
  * @returns the ids of removed snapshots
  */
-export async function removeOld(
+export async function removeOld(store: SnapshotStore, keep: Keep, removal: Removal): Promise<string[]> {
+  const { removed, heads, isTooLarge } = await removeExpired(store, keep, removal);
+  const ids = [...heads.keys()];
+  const isHourly = (id: string) => heads.get(id)?.kind === 'hourly';
+  const [previous = '', newest = ''] = ids.slice(-2);
+  const leavesPacks = isHourly(newest) && !isTooLarge && dayOf(newest) === dayOf(previous);
+  // Earlier calls may have removed hourly snapshots without their packs.
+  const isNeeded = removed.length > 0 || ids.some(isHourly);
+  if (!leavesPacks && isNeeded) await removeUnneeded(store, keep.youngMs, removal.warn);
+  return removed;
+}
+
+/**
+ * Removes snapshots beyond the limits, but not their packs. The newest that can be read stays, and so do all after it.
+ * @returns `removed`: the ids of removed snapshots; `heads`: of all before the removal; `isTooLarge`: whether `hourlyBytes` was
+ * exceeded
+ */
+export async function removeExpired(
   store: SnapshotStore,
   keep: Keep,
   { hourlyBytes, warn }: Removal,
-): Promise<string[]> {
+): Promise<{ removed: string[]; heads: Heads; isTooLarge: boolean }> {
   const ids = await listSnapshots(store);
   const oldest = keep.days === 0 ? Number.NEGATIVE_INFINITY : Date.now() - keep.days * DAY_MS;
   let heads: Heads;
@@ -68,20 +84,15 @@ export async function removeOld(
     heads = await headsOf(store, ids);
   } catch (error) {
     warn(`old snapshots were not removed: ${reason(error)}`);
-    return [];
+    return { removed: [], heads: new Map(), isTooLarge: false };
   }
   const tooMany = beyond(heads, keep);
   const tooLarge = beyondBytes(heads, hourlyBytes);
   const isOld = (id: string) => tooMany.has(id) || tooLarge.has(id) || timeOf(id) < oldest;
-  const removed = ids.slice(0, -1).filter(isOld);
+  const newest = ids.findLastIndex((id) => heads.get(id) !== null);
+  const removed = ids.filter((id, at) => at < newest && isOld(id));
   for (const id of removed) await removeManifest(store, id);
-  const isHourly = (id: string) => heads.get(id)?.kind === 'hourly';
-  const [previous = '', newest = ''] = ids.slice(-2);
-  const leavesPacks = isHourly(newest) && tooLarge.size === 0 && dayOf(newest) === dayOf(previous);
-  // Earlier calls may have removed hourly snapshots without their packs.
-  const isNeeded = removed.length > 0 || ids.some(isHourly);
-  if (!leavesPacks && isNeeded) await removeUnneeded(store, keep.youngMs, warn);
-  return removed;
+  return { removed, heads, isTooLarge: tooLarge.size > 0 };
 }
 
 /** Returns the day of a snapshot in UTC. */

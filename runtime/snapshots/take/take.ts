@@ -28,7 +28,7 @@ import { type BadPacks, NEVER_VERIFIED, readRecord, record } from '../verify.ts'
 import { Capture, type HoldBuckets } from './capture.ts';
 import { type AmongHosts, addAppsOfOtherHosts } from './other-hosts.ts';
 import { repack } from './repack.ts';
-import { type Keep, removeOld, removeUnneeded } from './retention.ts';
+import { type Keep, type Removal, removeExpired, removeOld, removeUnneeded } from './retention.ts';
 
 export interface TakeJob extends StoreOwner {
   kind: 'take';
@@ -86,23 +86,28 @@ export async function take(job: TakeJob, host: Host): Promise<Taken> {
   await requireOwn(store, job);
   // An interrupted snapshot may have left packs. They may fill the disk, so they are removed before anything is written.
   const removeLeft = () => removeUnneeded(store, job.keep.youngMs, host.warn);
-  if ((await store.list(UNFINISHED)).length > 0) await removeLeft();
+  const removal = { warn: host.warn, hourlyBytes: await hourlyBytes(job.store) };
+  // Snapshots beyond the limits may fill the disk too.
+  const { removed } =
+    'directory' in job.store ? await removeExpired(store, job.keep, removal) : { removed: [] };
+  if (removed.length > 0 || (await store.list(UNFINISHED)).length > 0) await removeLeft();
   try {
-    return await takeInto(store, job, host);
+    const taken = await takeInto(store, job, host, removal);
+    return { ...taken, removed: [...removed, ...taken.removed] };
   } catch (error) {
-    // Otherwise the packs of a failed snapshot would keep the disk full.
-    if ('directory' in job.store) await removeLeft();
+    // Otherwise the packs of a failed snapshot would keep the disk full. Without the key, nothing was written.
+    if ('directory' in job.store && !(error instanceof Locked)) await removeLeft();
     throw error;
   } finally {
     rmSync(layout(job.root).snapshotting, { recursive: true, force: true });
   }
 }
 
-async function takeInto(store: SnapshotStore, job: TakeJob, host: Host): Promise<Taken> {
-  await store.write(`${UNFINISHED}mark`, Buffer.from('\n'));
+async function takeInto(store: SnapshotStore, job: TakeJob, host: Host, removal: Removal): Promise<Taken> {
   const sizes = new Map((await store.list(packName(''))).map(({ name, bytes }) => [name, bytes]));
   const ids = await listSnapshots(store);
   const before = await partsBefore(store, ids, host, job.hosts?.hasLocal ? job.hosts.self : null);
+  await store.write(`${UNFINISHED}mark`, Buffer.from('\n'));
   const known = await readRecord(store);
   const bad = findBadPacks(before, sizes, known?.bad ?? {});
   for (const [name, problem] of Object.entries(bad))
@@ -143,10 +148,7 @@ async function takeInto(store: SnapshotStore, job: TakeJob, host: Host): Promise
     left_out: (job.hosts?.leftOut ?? []).slice(0, MAX_LEFT_OUT),
   };
   const { head, bytes } = await writeManifest(store, about, parts);
-  const removed = await removeOld(store, job.keep, {
-    warn: host.warn,
-    hourlyBytes: await hourlyBytes(job.store),
-  });
+  const removed = await removeOld(store, job.keep, removal);
   for (const name of packs.names) delete bad[name];
   const verified =
     Object.keys(bad).length + (known?.damaged.length ?? 0) === 0
