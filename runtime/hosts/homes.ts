@@ -133,15 +133,15 @@ export class Homes {
   take({ hosts, revision, whole, routes, deleted }: HostReportAnswer): void {
     this.#isKnown = true;
     this.#hosts = hosts;
-    this.#revision = revision;
-    if (whole) {
-      const ids = new Set(routes.map(({ id }) => id));
-      for (const id of this.appIds) if (!ids.has(id)) this.#remove(id);
-    }
-    for (const id of deleted) this.#remove(id);
+    const routed = new Set(routes.map(({ id }) => id));
+    const missing = whole ? this.appIds.filter((id) => !routed.has(id)) : [];
+    for (const id of [...missing, ...deleted]) this.#remove(id);
     for (const route of routes) this.#put(route);
+    // A database that was restored from a backup has an older revision. Apps that it lacks were not deleted.
+    const gone = revision < this.#revision ? deleted : [...missing, ...deleted];
+    this.#revision = revision;
     // An app that was undeleted since has a route.
-    for (const id of deleted) if (!this.#routes.has(id)) this.onDeleted(id);
+    for (const id of gone) if (!this.#routes.has(id)) this.onDeleted(id);
     this.#announce();
   }
 

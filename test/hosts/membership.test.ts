@@ -223,24 +223,29 @@ test('a host is lost once another has its address, or it was silent for a day', 
   assert.deepEqual(homes.notLost(), ['two', 'restarts', 'unknown']);
 });
 
+const route = (id: string, home = 'two') => ({
+  ...{ id, slug: id, owner: 'owner', hostnames: [], storage: 'bucket' as const, home, generation: 1 },
+  limits: { clientRpm: null, appRpm: null },
+});
+
 test('a deleted app is reported once, and not if it was undeleted since', () => {
   const homes = new Homes('one', 'localhost');
   const deleted: string[] = [];
   homes.onDeleted = (appId) => deleted.push(appId);
-  const route = (id: string) => ({
-    ...{
-      id,
-      slug: id,
-      owner: 'owner',
-      hostnames: [],
-      storage: 'bucket' as const,
-      home: 'two',
-      generation: 1,
-    },
-    limits: { clientRpm: null, appRpm: null },
-  });
   homes.take({ ...ANSWER, routes: [route('a'), route('b'), route('c')] });
   homes.take({ ...ANSWER, whole: false, routes: [route('b')], deleted: ['a', 'b'] });
   assert.deepEqual(deleted, ['a']);
   assert.deepEqual(homes.appIds, ['c', 'b']);
+});
+
+test('an app that all routes lack is reported as deleted, unless an older database answers', () => {
+  const homes = new Homes('one', 'localhost');
+  const deleted: string[] = [];
+  homes.onDeleted = (appId) => deleted.push(appId);
+  homes.take({ ...ANSWER, routes: [route('a'), route('b'), route('c')] });
+  homes.take({ ...ANSWER, revision: 2_000, routes: [route('b', 'three'), route('c')] });
+  assert.deepEqual(deleted, ['a']);
+  homes.take({ ...ANSWER, revision: 1_999, routes: [route('b')] });
+  assert.deepEqual(deleted, ['a']);
+  assert.deepEqual(homes.appIds, ['b']);
 });
