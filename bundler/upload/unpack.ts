@@ -140,7 +140,7 @@ async function unpackOurs(metadata: Metadata, parts: Parts, options: UnpackOptio
   for (const [name, part] of parts) {
     if (typeof part === 'string') throw new BuildFailure(`the part ${show(name)} is not a file`);
     const path = moduleName(name);
-    if (!SENT_FOLDERS.includes(path.slice(0, path.indexOf('/'))))
+    if (!SENT_FOLDERS.some((folder) => path.startsWith(`${folder}/`)))
       throw new BuildFailure(`the part ${show(name)} is not below ${SENT_FOLDERS.join('/, ')}/`);
     await writePart(name, path, part, options.out);
     paths.add(path);

@@ -114,7 +114,8 @@ test('an invalid bundle in our own format is refused like any other upload', asy
   assert.match(await said(modules({ path: '/etc/passwd' })), /worker\.modules\.0\.path/);
   assert.match(await said(modules({ path: 'modules/../../x' })), /no part of that name/);
   assert.match(await said(modules({ name: 'cellar-entry.js' })), /must lie at modules\/ and its name/);
-  assert.match(await said({}, { ...parts, 'release.json': '{}' }), /is not below modules\//);
+  for (const name of ['release.json', 'modulesX', 'modules'])
+    assert.match(await said({}, { ...parts, [name]: '{}' }), /is not below modules\//);
   assert.match(await said({}, { ...parts, 'modules/../../x': '' }), /is not a module name/);
   assert.match(
     await said({ durableObjects: [{ binding: 'A', className: 'A' }] }),
