@@ -9,6 +9,8 @@ const BINDINGS = 1_000;
 const STORE_SECRETS = 100;
 /** Maximum client certificates: workerd gets each private key on a file descriptor from 4 to 9, which a shell opens. */
 const MTLS_CERTIFICATES = 6;
+/** Maximum keys and indexes with which a message names a value, such as those of `env.staging.vars.NAME`. */
+const NAMED_KEYS = 4;
 /** Maximum tail Workers, as on Cloudflare: each of them gets every event. */
 const TAIL_CONSUMERS = 10;
 /** Maximum characters of a send_email binding's JSON, which is sent with each e-mail. */
@@ -54,7 +56,7 @@ export function requireBundleSize(bundle: Bundle): void {
         `the addresses of the send_email binding ${bound.binding} have more than ${MAIL_BINDING_LENGTH} characters in all; name fewer`,
       );
   const { values, depth } = measureValues(bundle);
-  refuseDepth(depth);
+  refuseDepth(bundle, depth, '');
   if (values > BUNDLE_VALUES)
     throw new BuildFailure(
       `the project's modules, migrations, variables, rules and exports have ${values} names and values in all; at most ${BUNDLE_VALUES} are allowed`,
@@ -66,16 +68,34 @@ export function requireBundleSize(bundle: Bundle): void {
     );
 }
 
-/** Checks that the values of a configuration are not nested too deeply. @throws {BuildFailure} naming the limit */
-export function requireDepth(config: unknown): void {
-  refuseDepth(measureValues(config).depth);
+/**
+ * Checks that the values of a configuration are not nested too deeply.
+ * @param prefix of the message
+ * @throws {BuildFailure} naming the key and the limit
+ */
+export function requireDepth(config: unknown, prefix = ''): void {
+  refuseDepth(config, measureValues(config).depth, prefix);
 }
 
-function refuseDepth(depth: number): void {
+function refuseDepth(root: unknown, depth: number, prefix: string): void {
   if (depth > BUNDLE_DEPTH)
     throw new BuildFailure(
-      `a variable or another value is nested ${depth} levels deep; at most ${BUNDLE_DEPTH} are allowed`,
+      `${prefix}${keyOfDeepest(root, depth)}: a value is nested ${depth} levels deep; at most ${BUNDLE_DEPTH} are allowed`,
     );
+}
+
+/** Returns the keys that lead to the deepest value, such as `vars.NAME`. @param depth of `root`, more than `NAMED_KEYS` */
+function keyOfDeepest(root: unknown, depth: number): string {
+  const keys: string[] = [];
+  for (let value = root; keys.length < NAMED_KEYS; ) {
+    const below = depth - keys.length - 1;
+    const [key, inside] = Object.entries(value as object).find(
+      ([, each]) => measureValues(each).depth === below,
+    )!;
+    keys.push(key);
+    value = inside;
+  }
+  return keys.join('.').replace(/(\.\d+)+$/, '');
 }
 
 /** Counts values and property names, at any depth, and the levels of nested values. */

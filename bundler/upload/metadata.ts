@@ -169,7 +169,7 @@ export type Metadata = Omit<z.output<typeof Metadata>, 'bindings'> & { bindings:
  */
 export function readMetadata(text: string): Metadata {
   const parsed = parse(text);
-  requireDepth(parsed);
+  requireDepth(parsed, 'metadata: ');
   const metadata = check(Metadata, parsed, 'metadata');
   const bindings = (metadata.bindings as { type: string; name: string }[]).map(readBinding);
   const names = bindings.map((binding) => binding.name);

@@ -731,10 +731,11 @@ test('a configuration of very many small values is refused, because the host rea
 
 test('a configuration of deeply nested values is refused', async () => {
   const nested = (depth: number) => JSON.parse('['.repeat(depth) + ']'.repeat(depth));
-  await refuses({ vars: { DEEP: nested(4_000) } }, /nested 4002 levels deep; at most 100 are allowed$/);
+  const deep = /vars\.DEEP: a value is nested 4002 levels deep; at most 100 are allowed$/;
+  await refuses({ vars: { FLAT: [1], DEEP: nested(4_000) } }, deep);
   const { bundle } = await worktrees.bundle(wranglerProject({ vars: { DEEP: nested(98) } }));
   const uploaded = { ...bundle, vars: { DEEP: nested(4_000) } };
-  assert.throws(() => requireBundleSize(uploaded), /nested 4002 levels deep; at most 100 are allowed$/);
+  assert.throws(() => requireBundleSize(uploaded), deep);
 });
 
 test("an upload of Wrangler gets a push's warnings about environments and streaming tail consumers", async () => {

@@ -84,7 +84,10 @@ test('an upload that cannot run gets the reason, and no app is made', async () =
   const deep = form({}, { 'index.js': WORKER });
   const nested = '['.repeat(20_000) + ']'.repeat(20_000);
   deep.set('metadata', `{"main_module":"index.js","bindings":[{"type":"json","name":"A","json":${nested}}]}`);
-  assert.match(await fault('broken', deep), /value is nested 20003 levels deep; at most 100 are allowed/);
+  assert.match(
+    await fault('broken', deep),
+    /^Metadata: bindings\.0\.json: a value is nested 20003 levels deep; at most 100 are allowed\.$/,
+  );
   // A `script_name` that is the Worker's own name means a class of this Worker.
   const room = { type: 'durable_object_namespace', name: 'ROOM', class_name: 'Room', script_name: 'broken' };
   assert.match(
