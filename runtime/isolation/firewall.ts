@@ -70,8 +70,8 @@ export class Firewall {
       `${verb} element inet ${this.#table} takers { ${cell.uid} . ${port} }\n`;
     const key = `port ${port} of ${cell.uid}`;
     if (isGiven) return this.#add(key, commands('add'));
-    this.#added.delete(key);
-    await this.#run(commands('delete'));
+    // Adds the elements first, because nft fails to delete ones that are missing, such as after a failed addition.
+    await this.#run(commands('add') + commands('delete'), () => this.#added.delete(key));
   }
 
   /**
@@ -89,44 +89,50 @@ export class Firewall {
    * them, as `nft flush ruleset` does. @throws {Error} when `nft` fails
    */
   async refresh(): Promise<void> {
+    // After `nft flush table`, commands do not fail: the sets are still there.
+    await this.#queue.run(() => this.#reinstall());
     await this.#add('resolvers', allowed(this.#table, 'resolvers', nameServers()));
   }
 
   /** Removes the rules. Never rejects. */
   async close(): Promise<void> {
     this.#isClosed = true;
-    await this.#run(`delete table inet ${this.#table}\n`).catch((error: unknown) =>
+    await this.#run(`delete table inet ${this.#table}\n`, () => {}).catch((error: unknown) =>
       log('warn', 'the firewall rules for builds and apps could not be removed', { error: reason(error) }),
     );
   }
 
-  /** Runs commands that add elements. A reinstallation repeats them. */
-  async #add(key: string, commands: string): Promise<void> {
-    this.#added.set(key, commands);
-    await this.#run(commands).catch((error: unknown) => {
-      this.#added.delete(key);
-      throw error;
-    });
+  /** Runs commands that add elements. A reinstallation repeats them, and after a failure the earlier ones of the key. */
+  #add(key: string, commands: string): Promise<void> {
+    return this.#run(commands, () => this.#added.set(key, commands));
   }
 
-  /** Runs commands. If the rules are gone, instead installs them with the elements of `#added`. */
-  #run(commands: string): Promise<void> {
+  /** Runs commands, after an installation if the rules are gone. @param record updates `#added` once they are in force */
+  #run(commands: string, record: () => void): Promise<void> {
     return this.#queue.run(async () => {
       try {
         await nft(commands);
       } catch (error) {
-        if (this.#isClosed || (await this.#isInstalled())) throw error;
-        log('warn', 'another program removed the packet filter rules; Cellar installs them again', {
-          table: this.#table,
-        });
-        await nft(this.#base + [...this.#added.values()].join(''));
+        if (!(await this.#reinstall())) throw error;
+        await nft(commands);
       }
+      record();
     });
+  }
+
+  /** If the rules are gone, installs them with the elements of `#added`. Call it in the queue. @returns whether it did */
+  async #reinstall(): Promise<boolean> {
+    if (this.#isClosed || (await this.#isInstalled())) return false;
+    log('warn', 'another program removed the packet filter rules; Cellar installs them again', {
+      table: this.#table,
+    });
+    await nft(this.#base + [...this.#added.values()].join(''));
+    return true;
   }
 
   #isInstalled(): Promise<boolean> {
     return nft(`list chain inet ${this.#table} refuse\n`).then(
-      () => true,
+      (chain) => chain.includes('reject'),
       () => false,
     );
   }
@@ -364,9 +370,14 @@ function nameServers(): Endpoint[] {
   return asked.map((address) => ({ address, port: DNS_PORT }));
 }
 
-/** Runs nft commands as one transaction. @throws {Error} with the message of `nft` */
-async function nft(commands: string): Promise<void> {
+/** Runs nft commands as one transaction. @returns what `nft` prints @throws {Error} with the message of `nft` */
+async function nft(commands: string): Promise<string> {
   const program = NFT.find((path) => existsSync(path));
   if (program === undefined) throw new Error('nft is not installed; install nftables');
-  await runChild([program, '-f', '-'], { title: 'nft', input: commands, timeoutMs: TIMEOUT_MS });
+  const { output } = await runChild([program, '-f', '-'], {
+    title: 'nft',
+    input: commands,
+    timeoutMs: TIMEOUT_MS,
+  });
+  return output.toString();
 }

@@ -31,6 +31,11 @@ async function open(t: TestContext, all: AppUsers[], network = NOTHING): Promise
   return firewall;
 }
 
+/** Returns the rules' set with this name, as nft prints it. */
+function listed(set: string): string {
+  return execFileSync('nft', ['list', 'set', 'inet', TABLE, set], { encoding: 'utf8' });
+}
+
 async function putUp(t: TestContext, registries: () => Promise<Endpoint[]>): Promise<Isolation> {
   const isolation = new Isolation(RULES);
   // Runs before the hook that removes the directory. Otherwise the sandbox probe would make the directory again.
@@ -279,7 +284,7 @@ test('rules that another program has removed are installed again', NEEDS_RULES, 
   await isolation.reach();
   await isolation.givePort(cell, given, true);
   const script = `return Promise.all([${other}, ${given}, ${registry}].map((port) => get('127.0.0.1', port)));`;
-  const remove = () => execFileSync('nft', ['delete', 'table', 'inet', TABLE]);
+  const remove = (verb = 'delete') => execFileSync('nft', [verb, 'table', 'inet', TABLE]);
   const expectRules = async () => {
     assert.deepEqual(await as(build!, script), ['ECONNREFUSED', 'ECONNREFUSED', 'reached']);
     assert.deepEqual(await as(cell!, script), ['ECONNREFUSED', 'reached', 'ECONNREFUSED']);
@@ -295,6 +300,9 @@ test('rules that another program has removed are installed again', NEEDS_RULES, 
     await restore();
     await expectRules();
   }
+  remove('flush');
+  await isolation.refresh();
+  await expectRules();
   assert.equal(await as(users(3).cell!, `return get('127.0.0.1', ${other});`), 'ECONNREFUSED');
 });
 
@@ -304,8 +312,27 @@ test('a command that fails for another reason leaves the rules alone', NEEDS_RUL
   const firewall = await open(t, [users(1)]);
   const before = table();
   assert.match(before, /handle/);
-  await assert.rejects(firewall.give(users(1).cell!, 4_242, false), /No such file/);
+  await assert.rejects(firewall.letBuildsReach([{ address: '127.0.0.1', port: 70_000 }]), /out of range/);
   assert.equal(table(), before);
+});
+
+test('a port that is closed while the rules are installed again is closed', NEEDS_RULES, async (t) => {
+  const cell = users(1).cell!;
+  const firewall = await open(t, [users(1)]);
+  await firewall.give(cell, 4_242, true);
+  execFileSync('nft', ['delete', 'table', 'inet', TABLE]);
+  await Promise.all([firewall.refresh(), firewall.give(cell, 4_242, false)]);
+  assert.doesNotMatch(listed('given_ports'), /4242/);
+  await firewall.give(cell, 4_242, false);
+});
+
+test('endpoints that cannot be opened do not close earlier ones', NEEDS_RULES, async (t) => {
+  const firewall = await open(t, [users(1)]);
+  await firewall.letBuildsReach([{ address: '192.0.2.1', port: 4_873 }]);
+  await assert.rejects(firewall.letBuildsReach([{ address: '192.0.2.1', port: 70_000 }]));
+  execFileSync('nft', ['delete', 'table', 'inet', TABLE]);
+  await firewall.refresh();
+  assert.match(listed('registries4'), /192\.0\.2\.1 \. 4873/);
 });
 
 test('name servers that change after the start are opened', NEEDS_RULES, async (t) => {
@@ -318,8 +345,7 @@ test('name servers that change after the start are opened', NEEDS_RULES, async (
     syncBuiltinESMExports();
   });
   await firewall.refresh();
-  const set = execFileSync('nft', ['list', 'set', 'inet', TABLE, 'resolvers4'], { encoding: 'utf8' });
-  assert.match(set, /192\.0\.2\.53 \. 53/);
+  assert.match(listed('resolvers4'), /192\.0\.2\.53 \. 53/);
 });
 
 test('rules of a killed host are replaced, and removed at the end', NEEDS_RULES, async () => {
