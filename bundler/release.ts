@@ -6,6 +6,8 @@ import type { Outward, QueueConsumer } from '../handlers/contract/host/host-rele
 export const RELEASE_FILE = 'release.json';
 /** The folder of `Prefill` files in a release: the only value of `Prefill.directory`. */
 export const PREFILL = 'next-cache';
+/** Advice for a cache above a limit. */
+export const FEWER_PAGES = 'make fewer pages at build time';
 
 /** A module of a Worker. `path` is relative to the release's directory; `name` is what `import` resolves to. */
 export interface Module {

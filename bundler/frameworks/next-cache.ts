@@ -9,7 +9,14 @@ import { filesIn } from '../files-in.ts';
 import { copyAssets } from '../project/assets.ts';
 import { isThere } from '../project/path-containment.ts';
 import type { Place } from '../project/place.ts';
-import { type Assets, type Bundle, type DatabaseMigration, PREFILL, type Prefill } from '../release.ts';
+import {
+  type Assets,
+  type Bundle,
+  type DatabaseMigration,
+  FEWER_PAGES,
+  PREFILL,
+  type Prefill,
+} from '../release.ts';
 
 /** Where OpenNext writes the cache, relative to the project's folder. */
 const CACHE = '.open-next/cache';
@@ -51,7 +58,7 @@ export function copyNextCache({ place, file, config, worker, assets, out, limitM
   if (assets !== null && text.includes(ASSETS_NAME)) {
     const to = join(out, assets.directory, ASSETS_CACHE);
     mkdirSync(dirname(to), { recursive: true });
-    copyAssets(place, from, to, limitMb);
+    copyAssets(place, from, to, limitMb, { advice: FEWER_PAGES });
     return { assets: { ...assets, runWorkerFirst: hidden(assets) } };
   }
   const kind = [BUCKET, NAMESPACE].find(({ name }) => text.includes(name));
@@ -92,7 +99,7 @@ export function tagsMigration(binding: string, out: string, target: string): Dat
 /** Copies each file to the path that is its key, without the prefix. @returns the number of files */
 function copyByKey(place: Place, from: string, to: string, limitMb: number): number {
   const copied = `${to}-copied`;
-  copyAssets(place, from, copied, limitMb);
+  copyAssets(place, from, copied, limitMb, { advice: FEWER_PAGES });
   // Lists the copy, because it has no symbolic links.
   const files = filesIn(copied);
   for (const path of files) {

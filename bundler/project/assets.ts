@@ -15,10 +15,18 @@ const PRIVATE = /^(\.git|\.cellar|\.dev\.vars(\..*)?|\.env(\..*)?|\.wrangler|\.D
 const TOOLS =
   /^(\.(?!well-known$|assetsignore$).*|wrangler\.(toml|jsonc?)|package(-lock)?\.json|npm-shrinkwrap\.json|pnpm-(lock|workspace)\.yaml|yarn\.lock|bun\.lockb?|deno\.(jsonc?|lock)|[\w.-]+\.config\.([cm]?[jt]sx?|json)|[jt]sconfig.*\.json|(angular|lerna|nx|turbo|biome)\.jsonc?|Dockerfile|Makefile|functions)$/;
 
+const LINKS = 'a linked folder counts once for each path that leads to it';
+
+interface CopyOptions {
+  /** Whether to copy a file or a folder, by its path relative to the copied folder. Default: all are copied. */
+  isCopied?: (path: string, isFolder: boolean) => boolean;
+  /** Ends the message about an exceeded limit. Default: `LINKS`. */
+  advice?: string;
+}
+
 /**
  * Copies the assets in `from` to `to`. The copies have the modification times of `setContentTime`.
  * @param limitMb maximum MiB of the copy; a file counts once for each path that leads to it
- * @param isCopied whether to copy a file or a folder, by its path relative to `from`
  * @returns the number of files, and the number of HTML files among them
  * @throws {BuildFailure} when a symbolic link leaves the project, leads nowhere or to a folder that contains it, and when
  * there are more files or MiB than the limits allow
@@ -28,9 +36,10 @@ export function copyAssets(
   from: string,
   to: string,
   limitMb: number,
-  isCopied: (path: string, isFolder: boolean) => boolean = () => true,
+  { isCopied = () => true, advice = LINKS }: CopyOptions = {},
 ): { files: number; pages: number } {
-  const assets = listAssets(place, from, to, limitMb, isCopied);
+  const count = counter(show(place.root, from), limitMb, advice);
+  const assets = listAssets(place, from, to, count, isCopied);
   for (const { real, target, kind } of assets) {
     if (kind === 'folder') {
       mkdirSync(target);
@@ -88,11 +97,10 @@ function listAssets(
   { root, folder }: Place,
   from: string,
   to: string,
-  limitMb: number,
+  count: (bytes: number) => void,
   isCopied: (path: string, isFolder: boolean) => boolean,
 ): Asset[] {
   const assets: Asset[] = [];
-  const count = counter(show(root, from), limitMb);
   const list = (source: string, path: string, target: string, above: string[]) => {
     const real = realInside(root, path);
     if (real === null) throw refusal(show(root, source));
@@ -130,17 +138,18 @@ function refusal(source: string): BuildFailure {
  * Limits the number and bytes of the entries to copy: with symbolic links a small project can have very many paths.
  * @returns a function that takes the bytes of the next file, or 0 for a folder
  */
-function counter(directory: string, limitMb: number): (bytes: number) => void {
-  const links = 'a linked folder counts once for each path that leads to it';
+function counter(directory: string, limitMb: number, advice: string): (bytes: number) => void {
   let entries = 0;
   let total = 0;
   return (bytes) => {
     total += bytes;
     if (++entries > MAX_ENTRIES)
-      throw new BuildFailure(`assets: ${directory} has more than ${MAX_ENTRIES} files and folders; ${links}`);
+      throw new BuildFailure(
+        `assets: ${directory} has more than ${MAX_ENTRIES} files and folders; ${advice}`,
+      );
     if (total > limitMb * 2 ** 20)
       throw new BuildFailure(
-        `assets: ${directory} has more than the ${limitMb} MiB that a build may use (RUNNER_BUILD_MAX_MB); ${links}`,
+        `assets: ${directory} has more than the ${limitMb} MiB that a build may use (RUNNER_BUILD_MAX_MB); ${advice}`,
       );
   };
 }

@@ -9,7 +9,7 @@ import { requireBundleSize } from '../bundle-size-limit.ts';
 import { newestCompatibilityDate, supportedDate } from '../configuration/compatibility-date.ts';
 import { BuildFailure } from '../failure.ts';
 import { MAX_ENTRIES, MODULE_BYTES } from '../limits.ts';
-import { type Bundle, type Module, PREFILL, RELEASE_FILE, type Release } from '../release.ts';
+import { type Bundle, FEWER_PAGES, type Module, PREFILL, RELEASE_FILE, type Release } from '../release.ts';
 import { syncTree } from '../sync.ts';
 import { SITE_NAMESPACE } from '../workers-site/manifest.ts';
 import { placeAssets } from './assets.ts';
@@ -171,10 +171,16 @@ async function readParts(body: string, contentType: string): Promise<Parts> {
       'the body is not a complete multipart/form-data: it ended too early, or is damaged',
     );
   const parts: Parts = new Map();
+  let cached = 0;
   for (const [name, value] of form) {
     if (parts.has(name)) throw new BuildFailure(`the part ${show(name)} occurs twice`);
     parts.set(name, value);
-    if (parts.size > MAX_ENTRIES) throw new BuildFailure(`there are more than ${MAX_ENTRIES} parts`);
+    // Counted apart: a cache may have as many files as a release.
+    if (name.startsWith(`${PREFILL}/`)) cached++;
+    if (cached > MAX_ENTRIES)
+      throw new BuildFailure(`there are more than ${MAX_ENTRIES} files in ${PREFILL}/: ${FEWER_PAGES}`);
+    if (parts.size - cached > MAX_ENTRIES)
+      throw new BuildFailure(`there are more than ${MAX_ENTRIES} parts besides those in ${PREFILL}/`);
   }
   return parts;
 }

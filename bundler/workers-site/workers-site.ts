@@ -35,10 +35,11 @@ export function bundleWorkersSite(
   const { include = [], exclude = [] } = site;
   const isIncluded = include.length === 0 ? () => true : pathMatcher(include);
   const isExcluded = pathMatcher(exclude);
-  const copied = copyAssets(place, from, join(out, directory), limitMb, (path, isFolder) => {
+  const isCopied = (path: string, isFolder: boolean) => {
     if (!isServed(posix.basename(path))) return false;
     return isFolder || (isIncluded(path) && !isExcluded(path));
-  });
+  };
+  const copied = copyAssets(place, from, join(out, directory), limitMb, { isCopied });
   const path = `modules/${SITE_MANIFEST}`;
   mkdirSync(join(out, dirname(path)), { recursive: true });
   writeFileSync(join(out, path), JSON.stringify(manifestOf(join(out, directory))));

@@ -85,6 +85,30 @@ test('a cache without its binding and a file that is not a cache entry fail by n
   );
 });
 
+/** Bundles a worktree with a limit of its assets and its cache. */
+const bundleIn = (worktree: string, assetsMb: number) =>
+  bundleProject({
+    worktree,
+    settings: NO_SETTINGS,
+    out: `${worktree}-out`,
+    environment: null,
+    deployLine: null,
+    assetsMb,
+    before: null,
+  });
+
+test('a cache over the limit fails with the advice to make fewer pages', async () => {
+  const assets = { assets: { directory: '.open-next/assets', binding: 'ASSETS' } };
+  for (const written of [
+    project(R2, bucket),
+    project('cf-static-assets-incremental-cache', assets, { '.open-next/assets/a.txt': '' }),
+  ])
+    await assert.rejects(
+      bundleIn(worktrees.write(written), 0),
+      /\.open-next\/cache has more than the 0 MiB .* \(RUNNER_BUILD_MAX_MB\); make fewer pages at build time/,
+    );
+});
+
 test('a link in a cache that leads to a folder around it or out of the project fails by name', async () => {
   const cases = [
     ['../b1', /cache\/b1\/linked is a link to a folder that contains the link/],
@@ -93,17 +117,6 @@ test('a link in a cache that leads to a folder around it or out of the project f
   for (const [target, message] of cases) {
     const worktree = worktrees.write(project(R2, bucket));
     symlinkSync(target, join(worktree, '.open-next/cache/b1/linked'));
-    const out = `${worktree}-out`;
-    const settings = NO_SETTINGS;
-    const bundled = bundleProject({
-      worktree,
-      settings,
-      out,
-      environment: null,
-      deployLine: null,
-      assetsMb: 500,
-      before: null,
-    });
-    await assert.rejects(bundled, message);
+    await assert.rejects(bundleIn(worktree, 500), message);
   }
 });

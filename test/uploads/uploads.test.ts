@@ -1,11 +1,13 @@
 // Limits on uploads by accounts and strangers: how much is stored, and how much is read.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
+import { MAX_ENTRIES } from '../../bundler/limits.ts';
+import { type UnpackOptions, unpackUpload } from '../../bundler/upload/unpack.ts';
 import type { UploadedVersion } from '../../handlers/contract/host/host-releases.ts';
 import { layout } from '../../runtime/disk/data-directory.ts';
 import { Refusal } from '../../runtime/refusal.ts';
@@ -95,6 +97,29 @@ test('modules with impossible names or types are errors of the upload', async (t
   assert.match(await fault({ 'b.js': module('b.js', 'constructor') }), /not a supported module type/);
   for (const name of ['cellar-entry.js', 'a/cellar-d1.mjs', 'cellar-internal:dispatch'])
     assert.match(await fault({ [name]: module(name) }), /are Cellar's own/);
+});
+
+test('the files of a cache and the other parts of an upload are counted apart', async (t) => {
+  const body = join(temporaryDirectory(t), 'body');
+  /** Uploads so many files of a cache and so many modules, without metadata. @returns the error message */
+  const fault = async (cached: number, modules: number) => {
+    const part = (name: string) =>
+      `--b\r\nContent-Disposition: form-data; name="${name}"; filename="f"\r\n\r\n\r\n`;
+    const parts = (folder: string, count: number) =>
+      Array.from({ length: count }, (_, at) => part(`${folder}/${at}`)).join('');
+    writeFileSync(body, `${parts('next-cache', cached)}${parts('modules', modules)}--b--\r\n`);
+    const options = { body, contentType: 'multipart/form-data; boundary=b' } as UnpackOptions;
+    return unpackUpload(options).then(
+      () => assert.fail('it is taken'),
+      (error: Error) => error.message,
+    );
+  };
+  assert.match(await fault(MAX_ENTRIES, 1), /the part metadata is missing/);
+  assert.match(
+    await fault(MAX_ENTRIES + 1, 1),
+    /more than 100000 files in next-cache\/: make fewer pages at build time/,
+  );
+  assert.match(await fault(1, MAX_ENTRIES + 1), /more than 100000 parts besides those in next-cache\//);
 });
 
 test('an app name may begin with cellar-: Wrangler names the module of the first secret after the app', async (t) => {
