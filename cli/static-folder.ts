@@ -11,13 +11,11 @@ import {
   folderFault,
   isPrivateName,
 } from '../handlers/contract/source/folder-files.ts';
+import { someOf } from '../handlers/contract/text.ts';
 import { Stopped } from './exit.ts';
 import { readGit } from './git/folder.ts';
 import type { Session } from './session.ts';
 import { bytes, plain } from './show.ts';
-
-/** Maximum paths in the message about files that are left out. */
-const SHOWN = 5;
 
 interface Listing {
   /** Paths on this machine, by path with a leading slash. */
@@ -36,10 +34,7 @@ export async function deployFolder(session: Session, app: App, directory: string
   const { files, leftOut } = listFiles(resolve(folder, directory), directory);
   const fault = folderFault([...files.keys()]);
   if (fault !== null) throw refusal(directory, fault);
-  if (leftOut.length > 0) {
-    const more = leftOut.length > SHOWN ? ` and ${leftOut.length - SHOWN} more` : '';
-    say(`▸ left out: ${plain(leftOut.slice(0, SHOWN).join(', '))}${more}\n`);
-  }
+  if (leftOut.length > 0) say(`▸ left out: ${plain(someOf(leftOut))}\n`);
   const byHash = new Map<string, { file: string; size: number }>();
   const manifest: Record<string, { hash: string; size: number }> = {};
   for (const [path, file] of files) {

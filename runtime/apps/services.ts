@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 import type { DispatchBinding, StoreSecretBinding } from '../../bundler/release.ts';
 import { DISPATCH_NAME, nameOfScript, scriptKey, slugOfScript } from '../../handlers/contract/apps/slug.ts';
+import { someOf } from '../../handlers/contract/text.ts';
 import type { Layout } from '../disk/data-directory.ts';
 import type { Gateway, RequestHead, Spans, Target } from '../edge/gateway.ts';
 import { asciiJson } from '../edge/http/body/ascii-json.ts';
@@ -261,7 +262,7 @@ export class Services {
       if (consumer === undefined)
         return refusedSend(404, `No app of the same owner consumes the queue ${asciiJson(queue)}.`);
       if (consumers.length > 1) {
-        const slugs = consumers.map((id) => apps.slugOf(id) ?? id).join(', ');
+        const slugs = someOf(consumers.map((id) => apps.slugOf(id) ?? id));
         return refusedSend(
           409,
           `Several apps consume the queue ${asciiJson(queue)}: ${slugs}. Let only one consume it.`,

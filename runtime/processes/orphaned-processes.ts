@@ -2,6 +2,7 @@
 // killed host. Removes orphaned files of builds.
 import { readFile, writeFile } from 'node:fs/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { someOf } from '../../handlers/contract/text.ts';
 import type * as orphans from '../disk/orphaned-files.ts';
 import { runAs, type User } from '../isolation/users.ts';
 import { log, reason } from '../log.ts';
@@ -19,8 +20,6 @@ const ORPHANS = new URL('../disk/orphaned-files.ts', import.meta.url);
 const ORPHANS_TIMEOUT_MS = 60_000;
 /** Maximum remaining processes that one call of `hasten` tries. */
 const HASTENED_BY = 10;
-/** Number of process ids that an error message names. */
-const NAMED_PIDS = 5;
 /** Directories that every user of a machine may write to. */
 const OPEN_DIRECTORIES = ['/tmp', '/var/tmp', '/dev/shm'];
 
@@ -56,9 +55,7 @@ export async function endProcesses(user: User | null, directory: string | null):
 
 /** Returns the message that these processes do not end. Pass at least one. */
 export function stillRunningMessage(pids: number[]): string {
-  const named = pids.slice(0, NAMED_PIDS).join(', ');
-  const more = pids.length - NAMED_PIDS;
-  const which = more > 0 ? `${named} and ${more} more` : named;
+  const which = someOf(pids);
   return pids.length === 1
     ? `a process was killed and does not end: ${which}`
     : `${pids.length} processes were killed and do not end: ${which}`;

@@ -69,7 +69,7 @@ async function bound(
   const apps = {
     resolve: () => undefined,
     originOf: (id: string) => id,
-    slugOf: () => 'caller',
+    slugOf: (id: string) => (id === CALLER ? 'caller' : undefined),
     get: (id: string) => (id === CALLER ? { wanted: { owner } } : here.app && { fleet: here.app }),
     consumersOf: (_id: string, queue: string) => entry.hosts.consumersOf(owner, queue),
   } as unknown as KnownApps;
@@ -244,6 +244,21 @@ test('events reach the tail Worker at the home of its app', async (t) => {
   const call = { kind: 'tail', from: 'caller' };
   assert.deepEqual(JSON.parse(String(exports.got[0]!.headers['x-cellar-call'])), call);
   assert.equal((await ask('tail 1')).status, 403);
+});
+
+test('a send to a queue with many consumers is refused, and names a few of them', async (t) => {
+  const { ask, home, entry } = await bound(t);
+  home.queues = Array.from({ length: 500 }, (_, n) => ({ app: `app-${n}`, owner: 'o', queues: ['orders'] }));
+  await until(
+    () => entry.hosts.consumersOf('o', 'orders').length === 500,
+    'the home has named its consumers',
+  );
+  const { status, missing } = await ask('queue 0');
+  assert.equal(status, 409);
+  assert.equal(
+    missing,
+    'Several apps consume the queue "orders": app-0, app-1, app-2, app-3, app-4 and 495 more. Let only one consume it.',
+  );
 });
 
 test('a message that waits while the app moves to another host reaches its queue there', async (t) => {

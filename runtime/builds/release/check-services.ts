@@ -3,6 +3,7 @@
 import { CELLAR } from '../../../bundler/bindings/services.ts';
 import type { NamedOutside } from '../../../bundler/configuration/preflight.ts';
 import { BuildFailure } from '../../../bundler/failure.ts';
+import { someOf } from '../../../handlers/contract/text.ts';
 import type { KnownApps } from '../../apps/known/known-apps.ts';
 import { calledQueues, queuesElsewhere } from '../../fleets/config/services.ts';
 import type { DeployLog } from '../deploy/deploy-log.ts';
@@ -66,7 +67,7 @@ function findServices(
     if (slugs.length !== 1 && !sent.includes(queue)) continue;
     if (slugs.length > 1)
       throw new BuildFailure(
-        `queues: ${queue} is consumed by several apps of the same owner: ${slugs.join(', ')}; let only one of them consume it`,
+        `queues: ${queue} is consumed by several apps of the same owner: ${someOf(slugs)}; let only one of them consume it`,
       );
     if (slugs.length === 0 && isPushed)
       throw new BuildFailure(
@@ -114,6 +115,6 @@ function sharedQueue(queue: string, { appId, apps }: Owned): string[] {
   const slugs = apps.consumersOf(appId, queue).map((id) => apps.slugOf(id) ?? id);
   if (slugs.length === 0 || apps.originOf(appId) !== appId) return [];
   return [
-    `queues: ${queue} is also consumed by ${slugs.join(', ')}: all sends of other apps to it fail until only one app consumes it`,
+    `queues: ${queue} is also consumed by ${someOf(slugs)}: all sends of other apps to it fail until only one app consumes it`,
   ];
 }

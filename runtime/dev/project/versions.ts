@@ -2,6 +2,7 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { BuildFailure } from '../../../bundler/failure.ts';
+import { someOf } from '../../../handlers/contract/text.ts';
 import type { Fleet } from '../../fleets/life/fleet.ts';
 import { reason } from '../../log.ts';
 import { toSourcePlaces } from '../../telemetry/errors/source-places.ts';
@@ -98,10 +99,7 @@ export class Versions {
     const { saved = [], removed = [] } = Object.groupBy(paths, (path) =>
       existsSync(join(this.#options.folder, path)) ? 'saved' : 'removed',
     );
-    const words = (of: string[], what: string) =>
-      of.length === 0
-        ? []
-        : [`${of.slice(0, 3).join(', ')}${of.length > 3 ? ` and ${of.length - 3} more` : ''} ${what}`];
+    const words = (of: string[], what: string) => (of.length === 0 ? [] : [`${someOf(of, 3)} ${what}`]);
     return [...words(saved, 'saved'), ...words(removed, 'removed')].join('; ');
   }
 

@@ -50,3 +50,15 @@ test('a deploy warns of a queue that another app consumes too, but not for a pre
   const ofPreview = { ...own, apps: { ...shared, originOf: () => 'b' } };
   assert.deepEqual((await checkServices(directory, ofPreview, log)).warnings, []);
 });
+
+test('a deploy names a few of the many apps that consume a queue', async (t) => {
+  const triggers = { crons: [], producers: [], consumers: [{ queue: 'jobs' }] };
+  const { directory } = await makeRelease(temporaryDirectory(t), 'export default {}', { triggers });
+  const { apps, ...own } = owned(false, true);
+  const consumersOf = () => Array.from({ length: 500 }, (_, n) => `app-${n}`);
+  const shared = { ...own, apps: { ...apps, consumersOf } };
+  const few = /app-0, app-1, app-2, app-3, app-4 and 495 more[:;]/;
+  assert.match((await checkServices(directory, shared, { line: () => {} })).warnings[0]!, few);
+  const sends = { triggers: { ...triggers, producers: [{ binding: 'JOBS', queue: 'jobs' }], consumers: [] } };
+  await assert.rejects(requireServices(sends, shared), few);
+});
