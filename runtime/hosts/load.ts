@@ -29,10 +29,10 @@ export class Load {
 
   /** Returns the load, with the CPU use of the last minute. Call it every few seconds. */
   read(): HostLoad {
-    const { total, used } = readMemory();
+    const { total, free } = readMemory();
     const { freeMb, totalMb } = this.#disk;
     return {
-      memory_free_bytes: Math.max(0, total - used),
+      memory_free_bytes: Math.max(0, free),
       memory_total_bytes: total,
       cpu: this.#cpu(),
       disk_free_bytes: freeMb * MB,

@@ -12,7 +12,33 @@ export interface Memory {
   total: number;
   /** Bytes in use that the kernel cannot reclaim at once. */
   used: number;
+  /** Bytes that are left: within the limits of parent groups too, whose other members use memory. */
+  free: number;
 }
+
+/** The files of a memory cgroup, and a field of its `memory.stat`. */
+interface Files {
+  source: Memory['source'];
+  mounted: string;
+  limit: string;
+  usage: string;
+  inactive: string;
+}
+
+const V2: Files = {
+  source: 'cgroup v2',
+  mounted: 'sys/fs/cgroup',
+  limit: 'memory.max',
+  usage: 'memory.current',
+  inactive: 'inactive_file ',
+};
+const V1: Files = {
+  source: 'cgroup v1',
+  mounted: 'sys/fs/cgroup/memory',
+  limit: 'memory.limit_in_bytes',
+  usage: 'memory.usage_in_bytes',
+  inactive: 'total_inactive_file ',
+};
 
 /**
  * Returns the memory of this process's cgroup (v2, else v1), or of the ancestor with the lowest limit. Without a cgroup or a
@@ -21,56 +47,43 @@ export interface Memory {
  */
 export function readMemory(root = '/'): Memory {
   const groups = (text(root, 'proc/self/cgroup') ?? '').split('\n');
-  return cgroup2(root, groups) ?? cgroup1(root, groups) ?? machine(root);
-}
-
-function cgroup2(root: string, groups: string[]): Memory | null {
-  const found = lowestLimit(root, 'sys/fs/cgroup', ownPath2(groups) ?? '/', 'memory.max');
-  if (found === null) return null;
-  const { directory, total } = found;
-  const inactive = field(text(root, join(directory, 'memory.stat')), 'inactive_file ');
-  const used = Number(text(root, join(directory, 'memory.current'))) - inactive;
-  return { source: 'cgroup v2', total, used };
-}
-
-function cgroup1(root: string, groups: string[]): Memory | null {
-  const path = groups.map((line) => /^\d+:(?:.*,)?memory(?:,.*)?:(.*)$/.exec(line)?.[1]).find(Boolean) ?? '/';
-  const found = lowestLimit(root, 'sys/fs/cgroup/memory', path, 'memory.limit_in_bytes');
-  if (found === null) return null;
-  const { directory, total } = found;
-  const inactive = field(text(root, join(directory, 'memory.stat')), 'total_inactive_file ');
-  const used = Number(text(root, join(directory, 'memory.usage_in_bytes'))) - inactive;
-  return { source: 'cgroup v1', total, used };
+  const path1 =
+    groups.map((line) => /^\d+:(?:.*,)?memory(?:,.*)?:(.*)$/.exec(line)?.[1]).find(Boolean) ?? '/';
+  return lowestLimit(root, V2, ownPath2(groups) ?? '/') ?? lowestLimit(root, V1, path1) ?? machine(root);
 }
 
 /**
- * Returns the lowest limit of the group `path` and of its visible ancestors, with the directory of the group that has it.
- * Without a limit, that is the innermost group. In a container, `/proc` may show the group's path on the machine, while the
- * container sees the group as the root.
+ * Returns the memory of the group `path`, or of its visible ancestor with the lowest limit. Without a limit, that is the
+ * innermost group. In a container, `/proc` may show the group's path on the machine, while the container sees the group as
+ * the root.
  */
 function lowestLimit(
   root: string,
-  mounted: string,
+  { source, mounted, limit, usage, inactive }: Files,
   path: string,
-  file: string,
-): { directory: string; total: number } | null {
-  let lowest: { directory: string; total: number } | null = null;
+): Memory | null {
+  let lowest: Memory | null = null;
   const own = join(mounted, path);
   for (
     let directory = own.startsWith(mounted) ? own : mounted;
     directory.startsWith(mounted);
     directory = dirname(directory)
   ) {
-    const limit = text(root, join(directory, file));
-    const total = limited(limit);
-    if (limit !== null && (lowest === null || total < lowest.total)) lowest = { directory, total };
+    const read = (file: string) => text(root, join(directory, file));
+    const bytes = read(limit);
+    const total = limited(bytes);
+    // A parent without a limit takes no memory from the group, whatever its other members use.
+    if (bytes === null || (lowest !== null && total === totalmem())) continue;
+    const used = Number(read(usage)) - field(read('memory.stat'), inactive);
+    const free = Math.min(total - used, lowest?.free ?? total);
+    lowest = lowest === null || total < lowest.total ? { source, total, used, free } : { ...lowest, free };
   }
   return lowest;
 }
 
 function machine(root: string): Memory {
   const available = field(text(root, 'proc/meminfo'), 'MemAvailable:') * 1024;
-  return { source: 'machine', total: totalmem(), used: totalmem() - available };
+  return { source: 'machine', total: totalmem(), used: totalmem() - available, free: available };
 }
 
 /** Parses a limit in bytes. No limit is `max` in v2, and a number above all memory in v1. */

@@ -137,10 +137,14 @@ export class MemoryGauge {
     );
   }
 
-  /** Records the limit, and the memory in use: that of the container, or of the host's own process if it is larger. */
-  #take({ total, used }: Memory): void {
-    this.#limit = this.#limitMb === 0 ? total * DEFAULT_SHARE : this.#limitMb * MB;
-    this.#used = Math.max(used, process.memoryUsage.rss());
+  /**
+   * Records the limit, and the memory in use: that of the container, or of the host's own process if it is larger. Without a
+   * set limit, memory that other members of a parent group have taken counts as used.
+   */
+  #take({ total, used, free }: Memory): void {
+    const isSet = this.#limitMb > 0;
+    this.#limit = isSet ? this.#limitMb * MB : total * DEFAULT_SHARE;
+    this.#used = Math.max(isSet ? used : total - free, process.memoryUsage.rss());
     if (!this.over || performance.now() - this.#warnedAt < WARN_EVERY_MS) return;
     this.#warnedAt = performance.now();
     log(
