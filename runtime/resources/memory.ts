@@ -76,7 +76,8 @@ function lowestLimit(
     if (bytes === null || (lowest !== null && total === totalmem())) continue;
     const used = Number(read(usage)) - field(read('memory.stat'), inactive);
     const free = Math.min(total - used, lowest?.free ?? total);
-    lowest = lowest === null || total < lowest.total ? { source, total, used, free } : { ...lowest, free };
+    if (lowest === null || total < lowest.total) lowest = { source, total, used, free };
+    else lowest.free = free;
   }
   return lowest;
 }
