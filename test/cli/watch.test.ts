@@ -1,6 +1,15 @@
 // Which changes of a folder `cellar dev` notices.
 import assert from 'node:assert/strict';
-import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import fs, {
+  lstatSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -11,8 +20,8 @@ interface Watched {
   /** Creates or changes a file, and the folders above it. */
   write: (path: string, text?: string) => void;
   at: (path: string) => string;
-  /** Starts to watch. @param project the project's folder if it has a build, else null */
-  start: (project?: string | null) => void;
+  /** Starts to watch. @param project returns the project's folder if it has a build, else null */
+  start: (project?: () => string | null, onError?: (error: Error) => void) => void;
   /** Saves a file that is not ignored, waits for its report, and returns the other paths reported until then. */
   reported: () => Promise<string[]>;
 }
@@ -30,13 +39,8 @@ function watched(t: TestContext): Watched {
   return {
     write,
     at,
-    start: (project = null) => {
-      const watch = new Watch(
-        folder,
-        (paths) => seen.push(...paths),
-        assert.fail,
-        () => project,
-      );
+    start: (project = () => null, onError = assert.fail) => {
+      const watch = new Watch(folder, (paths) => seen.push(...paths), onError, project);
       t.after(() => watch.close());
     },
     reported: async () => {
@@ -46,6 +50,21 @@ function watched(t: TestContext): Watched {
       return seen.splice(0).filter((path) => path !== last);
     },
   };
+}
+
+/** Replaces a function of `node:fs` until the test ends. */
+function mockFs<Name extends 'lstatSync' | 'watch'>(
+  t: TestContext,
+  name: Name,
+  replacement: (typeof fs)[Name],
+) {
+  const mocked = t.mock.method(fs, name, replacement as never);
+  syncBuiltinESMExports();
+  t.after(() => {
+    mocked.mock.restore();
+    syncBuiltinESMExports();
+  });
+  return mocked;
 }
 
 test('the output of a build is ignored in each package, and sources with the same names are not', async (t) => {
@@ -72,7 +91,7 @@ test('the output of a build is ignored in each package, and sources with the sam
     'site/public/.well-known/a',
   ];
   for (const path of ['packages/ui/package.json', 'native/Cargo.toml', ...outputs, ...sources]) write(path);
-  start('web');
+  start(() => 'web');
   for (const path of [...outputs, ...sources]) write(path, 'changed');
   assert.deepEqual((await reported()).sort(), sources.sort());
 });
@@ -111,6 +130,47 @@ test('a folder that another one replaces at once is still watched', async (t) =>
   rmSync(at('src/old'), { recursive: true });
   assert.ok((await reported()).includes('src/lib/b.js'));
   write('src/lib/b.js', 'fourth');
+  assert.deepEqual(await reported(), ['src/lib/b.js']);
+});
+
+test('a save does not look at each folder that the build writes', async (t) => {
+  const { write, start, reported } = watched(t);
+  for (const path of ['src/a.js', 'dist/a.js', 'native/Cargo.toml', 'native/target/debug/a']) write(path);
+  // Known once the first version is made.
+  let project: string | null = null;
+  start(() => project);
+  project = '';
+  await reported();
+  const looked = mockFs(t, 'lstatSync', lstatSync);
+  await reported();
+  const paths = looked.mock.calls.map(({ arguments: [path] }) => String(path));
+  assert.ok(paths.some((path) => path.endsWith('/src')));
+  assert.deepEqual(
+    paths.filter((path) => /\/(dist|target)(\/|$)/.test(path)),
+    [],
+  );
+});
+
+test('a folder that could not be watched again is watched at the next save', async (t) => {
+  const { write, at, start, reported } = watched(t);
+  const errors: string[] = [];
+  write('src/lib/a.js');
+  start(
+    () => null,
+    ({ message }) => errors.push(message),
+  );
+  assert.deepEqual(await reported(), []);
+  const watching = mockFs(t, 'watch', () => {
+    throw new Error('too many are watched');
+  });
+  rmSync(at('src/lib'), { recursive: true });
+  write('src/lib/b.js');
+  await reported();
+  assert.deepEqual(errors, ['too many are watched']);
+  watching.mock.restore();
+  syncBuiltinESMExports();
+  await reported();
+  write('src/lib/b.js', 'second');
   assert.deepEqual(await reported(), ['src/lib/b.js']);
 });
 

@@ -44,7 +44,7 @@ export class Watch {
   readonly #onError: (error: Error) => void;
   #watcher: FSWatcher;
   /** The identity of each watched folder, as `#identityOf` returns it, by path. */
-  readonly #folders = new Map<string, string>();
+  #folders = new Map<string, string>();
   readonly #contents = new Map<string, string>();
   readonly #changed = new Set<string>();
   readonly #projectWithBuild: () => string | null;
@@ -80,7 +80,7 @@ export class Watch {
       this.#folder,
       { recursive: true, ignore: (path) => this.#isIgnored(path) || !isReadable(join(this.#folder, path)) },
       (event, path) => {
-        if (path === null) return;
+        if (path === null || this.#isSkipped(path)) return;
         if (event === 'rename') this.#identify(path);
         this.#take(path);
       },
@@ -94,15 +94,19 @@ export class Watch {
    */
   #watchReplaced(): void {
     const replaced = [...this.#folders].filter(([path, identity]) => {
-      const now = this.#identityOf(path);
+      // Whether there is a build is known only after the start. A build writes many folders, so they are forgotten here.
+      const now = this.#isSkipped(path) ? null : this.#identityOf(path);
       if (now === null) this.#folders.delete(path);
       return now !== null && now !== identity;
     });
     if (replaced.length === 0) return;
     const old = this.#watcher;
+    const folders = new Map(this.#folders);
     try {
       this.#watcher = this.#watchAll();
     } catch (error) {
+      // With these, the next save tries again.
+      this.#folders = folders;
       this.#onError(error as Error);
       return;
     }
@@ -116,7 +120,7 @@ export class Watch {
     this.#identify(path);
     for (const entry of entriesOf(join(this.#folder, path))) {
       const each = join(path, entry.name);
-      if (this.#isIgnored(each)) continue;
+      if (this.#isSkipped(each)) continue;
       if (entry.isDirectory()) this.#filesBelow(each, files);
       else files.push(each);
     }
@@ -140,11 +144,15 @@ export class Watch {
   }
 
   #take(path: string): void {
-    if (SCRATCH.test(basename(path)) || this.#isIgnored(path)) return;
-    const project = this.#projectWithBuild();
-    if (project !== null && this.#isBuilt(path, project)) return;
+    if (SCRATCH.test(basename(path))) return;
     this.#changed.add(path);
     this.#timer ??= setTimeout(() => this.#report(), DEBOUNCE_MS);
+  }
+
+  /** Whether changes of a path are not reported: the output of a build, and what `#isIgnored` names. */
+  #isSkipped(path: string): boolean {
+    const project = this.#projectWithBuild();
+    return this.#isIgnored(path) || (project !== null && this.#isBuilt(path, project));
   }
 
   #isIgnored(path: string): boolean {
