@@ -184,7 +184,10 @@ async function delivery(t: TestContext, act: (send: (text: string) => void) => v
     );
     connection.on('error', () => {}).on('end', () => connection.end(() => closed.resolve()));
     connection.resume();
-    act((text) => connection.write(Buffer.concat([Buffer.from([0x81, text.length]), Buffer.from(text)])));
+    act((text) => {
+      const length = text.length < 126 ? [text.length] : [126, text.length >> 8, text.length & 255];
+      connection.write(Buffer.concat([Buffer.from([0x81, ...length]), Buffer.from(text)]));
+    });
   });
   host.listen(socket);
   await once(host, 'listening');
@@ -202,6 +205,14 @@ test('an app that asks without end has failed, and loses the connection', async 
     reason: 'the app sent too many calls, or did not read the answers',
   });
   await closed;
+});
+
+test('an app whose call has too many parts learns the limit', async (t) => {
+  const { outcome } = await delivery(t, (send) => send(`{"send":{"given":[${'1,'.repeat(10_000)}1]}}`));
+  assert.deepEqual(outcome, {
+    kind: 'failed',
+    reason: 'An e-mail may have at most 10000 brackets, commas and colons in its JSON.',
+  });
 });
 
 test('an app that does not close the connection loses it', async (t) => {

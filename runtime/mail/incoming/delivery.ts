@@ -150,8 +150,9 @@ class Conversation {
     try {
       asked = parseJson(String(data)) as Asked;
       if (typeof asked !== 'object' || asked === null) throw new Error('no object');
-    } catch {
-      this.#end({ kind: 'failed', reason: 'the answer of the app is not valid' });
+    } catch (error) {
+      const reason = error instanceof MailError ? error.message : 'the answer of the app is not valid';
+      this.#end({ kind: 'failed', reason });
       return;
     }
     if (asked.more !== undefined) this.#sendChunk();
