@@ -100,10 +100,16 @@ export class Homes {
     return this.#routes.get(appId);
   }
 
-  /** Returns the ids of the hosts that run an account's apps. */
+  /**
+   * Returns the ids of the hosts that run an account's apps. Leaves out a silent host for its local apps: nothing reaches
+   * them until it is back, while its other apps move soon.
+   */
   homesOf(owner: string): Set<string> {
+    const silent = new Set(this.#hosts.filter(({ state }) => state === 'silent').map(({ id }) => id));
     const homes = new Set<string>();
-    for (const route of this.#routes.values()) if (route.owner === owner) homes.add(route.home);
+    for (const route of this.#routes.values())
+      if (route.owner === owner && (route.storage === 'bucket' || !silent.has(route.home)))
+        homes.add(route.home);
     return homes;
   }
 

@@ -48,8 +48,8 @@ export class Peers {
 
   /**
    * Returns a promise that settles when `consumersOf` may have changed, and never rejects; null when `consumersOf` is complete.
-   * It is complete when this host knows the homes, each home of the account's apps has reported, and no app of the account
-   * has moved within `ARRIVAL_MS`.
+   * It is complete when this host knows the homes, each of the account's homes (`homesOf`) has reported, and no app of the
+   * account has moved within `ARRIVAL_MS`.
    */
   unreported(owner: string): Promise<void> | null {
     if (!this.#homes.isKnown) return this.#homes.changed;

@@ -374,6 +374,21 @@ test('only hosts with apps of an account can have an unknown consumer of its que
   assert.equal(peers.unreported('other'), null);
 });
 
+test('a send does not wait for apps on the disk of a silent host that has never reported', async (t) => {
+  const { started, learn } = await startHosts(t, ['entry', 'home', 'silent']);
+  const [entry, home, silent] = started as [TestHost, TestHost, TestHost];
+  await silent.fromHosts.close(0);
+  const { ask } = await bound(t, 'o', {}, undefined, { entry, home, learn });
+  home.queues = [];
+  const { peers } = entry.hosts;
+  const hosts = [entry.known, home.known, { ...silent.known, state: 'silent' as const }];
+  learn([routeOf('home'), routeOf('silent', { id: 'b'.repeat(16), slug: 'other' })], hosts);
+  await until(() => peers.get('home')?.hasReported === true, 'the home has named its consumers');
+  assert.notEqual(peers.unreported('o'), null, 'an app in the bucket moves to another host soon');
+  learn([routeOf('home'), routeOf('silent', { id: 'b'.repeat(16), slug: 'other', storage: 'local' })], hosts);
+  assert.equal((await ask('queue 0')).status, 404);
+});
+
 test('an app with endless queues hides neither its host nor the queues of other apps', async (t) => {
   const { home, entry } = await twoHosts(t);
   const endless = Array.from({ length: 300_000 }, (_, n) => `queue number ${n}`);
