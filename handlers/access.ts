@@ -23,10 +23,11 @@ export type Actor =
 const FALLBACK_HEADERS = ['x-runner-token', 'x-host-token', 'x-agent-token'] as const;
 
 /**
- * Hint on localhost only, where the caller can read the file. The text is the same for every Cellar, so it reveals nothing.
+ * Added to the error on localhost only, because the caller can read the file there. The text is the same for every Cellar,
+ * so it reveals no secret.
  */
 const TOKEN_PLACE =
-  ' If nobody has set it, it is in the file `token` of the data directory, `.cellar/token` by default.';
+  ' Unless RUNNER_TOKEN is set, the runner token is in the file `token` of the data directory (default: `.cellar/token`).';
 
 /**
  * Number of calls of `loseRights` since the process started. When it changes, open streams check their caller's rights
@@ -43,7 +44,7 @@ export function loseRights(): void {
 
 const rank: Record<Role, number> = { view: 1, push: 2, admin: 3 };
 
-/** @throws {Problem} `unauthorized` */
+/** Returns the caller of a request, by its token. @throws {Problem} `unauthorized` */
 export async function authenticate(request: Request, context: KeyUse & { env: Env }): Promise<Actor> {
   const { env } = context;
   const token = presentedToken(request.headers);
@@ -67,7 +68,10 @@ export async function authenticate(request: Request, context: KeyUse & { env: En
   return { kind: 'account', id: key.account_id, runs: false, key: usableKey(context, key) };
 }
 
-/** Returns the account that the holder of the runner token names. @throws {Problem} `unauthorized` when it was deleted */
+/**
+ * Returns the caller for an account that a request with the runner token names.
+ * @throws {Problem} `unauthorized` when the account was deleted
+ */
 async function signedIn(db: D1Database, id: string): Promise<Actor> {
   const runs = await isAdmin(db, id);
   if (runs === null) throw new Problem('unauthorized', 'The account of this sign-in was deleted.');
@@ -77,7 +81,7 @@ async function signedIn(db: D1Database, id: string): Promise<Actor> {
 /**
  * Checks that the caller may run an operation.
  * @param input the operation's validated input
- * @returns whether the app was looked up, and so exists
+ * @returns true when this looked up the app, which then exists
  * @throws {Problem} `app_not_found` for an app that does not exist, then `forbidden`
  */
 export async function authorize(
@@ -106,7 +110,8 @@ export async function authorize(
 }
 
 /**
- * @param role from the database or from an external control UI, unchecked
+ * Checks that a role is at least as high as the needed role.
+ * @param role the unchecked role from the database or from an external control UI
  * @throws {Problem} `forbidden` when it is not a role, or lower than the needed one
  */
 export function requireRole(role: unknown, need: Role): Role {

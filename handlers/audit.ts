@@ -7,7 +7,7 @@ import type { AuditInterface } from './contract/people/audit.ts';
 import type { SignInCalls } from './contract/people/sign-in.ts';
 import { cutText } from './contract/text.ts';
 
-/** Input fields that the audit log has, because they name what an operation changes. Other fields may hold secrets. */
+/** Input fields that are written to the audit log, because they name the changed things. Other fields may contain secrets. */
 const NAMING = [
   'account',
   'at',
@@ -40,7 +40,7 @@ const NAMING = [
 const DETAIL_CHARACTERS = 200;
 const NO_APP = { id: null, slug: null };
 
-/** Who makes a change, and how it reached Cellar. */
+/** Who makes a change, and through which interface. */
 export interface Author {
   actor: Actor;
   via: AuditInterface;
@@ -52,12 +52,12 @@ export interface Target {
   details: Record<string, string>;
 }
 
-/** Returns whether the audit log has an operation's calls. It lacks reads, and operations with `audited: false`. */
+/** Returns whether calls of an operation are written to the audit log: all but reads and operations with `audited: false`. */
 export function isAudited({ method, audited }: Pick<Operation, 'method' | 'audited'>): boolean {
   return method !== 'GET' && audited !== false;
 }
 
-/** Returns what an operation changes. @param input validated */
+/** Returns the app and the details that the audit log shows for a call. @param input the validated input */
 export function targetOf({ name, needs }: Operation, input: object): Target {
   const given = input as Record<string, unknown>;
   const isOfApp = needs !== 'account' && needs !== 'runner';

@@ -1,6 +1,6 @@
 // Bindings of the control plane and of its Durable Objects.
 
-/** The host sets all strings. */
+/** Bindings. The host sets all those of type string. */
 export interface Bindings {
   DB: D1Database;
   /** SQL files that Wrangler uploads to import, or downloads as an export. */

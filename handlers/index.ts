@@ -91,7 +91,7 @@ async function route(request: Request, pathname: string, context: RequestContext
 
 /** Names the interface of an authenticated request. */
 function viaOf({ headers }: Request, pathname: string, actor: Actor): AuditInterface {
-  // A request with an API key may have the header too. Then the header is ignored.
+  // A client with an API key can also send the header. Then the header is ignored.
   if (headers.has(ACCOUNT_HEADER) && keyOf(actor) === null) return 'ui';
   if (pathname === '/mcp') return 'mcp';
   if (headers.get('user-agent')?.startsWith(CLI_AGENT)) return 'cli';

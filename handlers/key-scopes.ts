@@ -1,4 +1,4 @@
-// What API keys may do: at most what their accounts may do.
+// The rights of API keys. A key never has more rights than its account.
 import type { Role } from '../sqlite/control/people/access.ts';
 import { type FoundKey, touchKey } from '../sqlite/control/people/keys.ts';
 import { type KeyScope, type OperationRights, scopeOf } from './contract/operation.ts';
@@ -11,13 +11,13 @@ export interface KeyUse {
   waitUntil: (work: Promise<unknown>) => void;
 }
 
-/** The limits of an API key. Those of its account apply too. */
+/** The limits of an API key. The limits of its account apply too. */
 export interface KeyRights {
   id: string;
   scope: KeyScope;
   /** Id of the only app that the key is for; null for all apps. */
   app: string | null;
-  /** ISO 8601; null: never. */
+  /** When the key expires, ISO 8601; null: never. */
   expiresAt: string | null;
 }
 
@@ -45,8 +45,8 @@ export function usableKey({ db, at, waitUntil }: KeyUse, key: FoundKey): KeyRigh
 const used = { minute: '', keys: new Set<string>() };
 
 /**
- * Whether a key is used for the first time in this minute. This limits the writes. A failed write, such as on a full disk,
- * also aborts the reads of other requests.
+ * Whether a key is used for the first time in this minute. Limits the writes to one a minute for each key, because a failed
+ * write, such as on a full disk, also aborts the reads of other requests.
  */
 function isFirstThisMinute(id: string, at: string): boolean {
   const minute = at.slice(0, 'yyyy-mm-ddThh:mm'.length);
@@ -67,7 +67,8 @@ export function hasExpired(expiresAt: string | null): boolean {
 /**
  * Checks that an API key may be used for an operation. The account's role was checked before.
  * @param app the id of the operation's app; null for an operation without an app
- * @throws {Problem} `forbidden` when the key is for another app, needs to be for all apps, or has too low a scope
+ * @throws {Problem} `forbidden` when the key is for another app, is for one app but the operation needs a key for all apps, or
+ *   has a scope that is too low
  */
 export function requireKeyFor(key: KeyRights | null, operation: OperationRights, app: string | null): void {
   if (key === null) return;
@@ -88,7 +89,7 @@ export function roleByKey(key: KeyRights, role: Role, need: Role, app: string): 
   return RANK[key.scope] < RANK[NEEDED[role]] ? ROLE[key.scope] : role;
 }
 
-/** @throws {Problem} `forbidden` when a key may not create apps, which needs the scope deploy on all apps */
+/** Checks that a key may create apps: it must be for all apps, with the scope deploy. @throws {Problem} `forbidden` */
 export function requireKeyForNewApp(key: KeyRights | null): void {
   if (key === null) return;
   if (key.app !== null)

@@ -1,11 +1,11 @@
-// Limits certificates of previews. Certificate authorities issue few per week for one domain, and all apps share that domain. A
-// person can push any number of branches.
+// Limits certificates of previews. Certificate authorities issue only a few certificates per week for one domain, and all apps
+// share that domain. A person can push any number of branches.
 
 /** Maximum previews of an app, by name, that may request a certificate within `WINDOW_MS`. */
 export const PREVIEW_NAMES = 20;
 const WINDOW_MS = 7 * 24 * 3_600_000;
 
-/** Kept in memory, so it is empty after each start of the control plane. */
+/** The names of previews that requested certificates. Kept in memory, so the list is empty after the control plane restarts. */
 export class PreviewNames {
   /** By app: the names that may have a certificate, and the time of their first request. */
   readonly #names = new Map<string, Map<string, number>>();

@@ -9,7 +9,7 @@ export interface Part {
 
 /**
  * Parses a `Range` header.
- * @param size of the object, in bytes
+ * @param size the size of the object, in bytes
  * @returns the range; null when the header is missing or malformed, has another unit, or several ranges. Then the whole
  *   object is returned.
  * @throws {Problem} `range_not_satisfiable` when the range has no byte of the object

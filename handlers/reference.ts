@@ -7,7 +7,7 @@ const viewerFiles: Readonly<Record<string, { file: string; type: string }>> = {
   '/docs/viewer.js': { file: 'swagger-ui-bundle.js', type: 'text/javascript; charset=utf-8' },
   '/docs/viewer.css': { file: 'swagger-ui.css', type: 'text/css; charset=utf-8' },
 };
-/** For the files of Swagger UI, which change only with a new version of Cellar. */
+/** `Cache-Control` of the files of Swagger UI, which change only with a new version of Cellar. */
 const CACHE_CONTROL = 'public, max-age=3600';
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; " +

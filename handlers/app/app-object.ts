@@ -35,11 +35,14 @@ import { type StreamFact, Streams, type Subscription } from './streams.ts';
 /** Minimum time between two prunings of old stream events, in ms. */
 const PRUNE_PAUSE_MS = 1_000;
 /**
- * Minimum time between two moves of an app to other hosts, in ms. In this time, requests that waited for the first move are
- * answered.
+ * Minimum time between two moves of an app to other hosts, in ms. It lets the app answer the requests that waited for the
+ * first move.
  */
 const STAY_MS = 3_000;
-/** Maximum retries when the host has a newer generation: the number of transitions that may wait for the lock. */
+/**
+ * Maximum retries when the host has a newer generation of the app. Equal to the number of transitions that can wait for the
+ * lock, because each of them raises the generation.
+ */
 const OVERTAKE_RETRIES = 16;
 
 type SqlValue = string | number | null;
@@ -51,15 +54,16 @@ export interface Changed {
 }
 
 /**
- * Runs one app's transitions, the changes of its wanted state. Each raises the generation in D1 under the lock, then sends
- * the host the whole wanted state, or the deletion. Only `create`, `undelete` and `rehome` hold the lock while the host
- * works. Other transitions need no lock then, because the host refuses an older generation.
+ * Runs one app's transitions: the changes of its wanted state. Each transition raises the app's generation, a version number
+ * in D1, under the lock. Then it sends the host the whole wanted state, or the deletion. Only `create`, `undelete` and
+ * `rehome` hold the lock while the host works. Other transitions release it before, because the host refuses an older
+ * generation.
  */
 export class AppObject extends DurableObject<Bindings> {
   readonly #lock = new Lock();
   /** Serialises moves. Separate from `#lock`, so that a move that waits for `STAY_MS` delays no other transition. */
   readonly #moves = new Lock();
-  /** When this object last moved the app, in ms since 1970; 0 if not since the object was loaded. */
+  /** When this object last moved the app, in ms since 1970; 0 when it has not moved the app since it was loaded. */
   #movedAt = 0;
   readonly #host = new HostClient(this.env);
   #opened: Streams | null = null;
@@ -140,7 +144,7 @@ export class AppObject extends DurableObject<Bindings> {
     return written;
   }
 
-  /** Sends a transition to the host. @throws {Problem} that says whether something was changed */
+  /** Sends a transition to the host. @throws {Problem} whose `changed` says whether D1 was changed */
   #pushChange(written: Transition): Promise<AppRow> {
     return this.#push(written).catch((error: unknown) => {
       throw written.changed === null ? error : afterChange(error);
@@ -186,12 +190,13 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Moves an app whose data is in the bucket to another host. Other transitions wait during the move. Waits first until
-   * `STAY_MS` after the previous move, unless the old home is lost. Reconcile repeats what fails after D1 has the new home.
-   * @param move.isLost whether the old home is lost. Then the new home does not prepare, and the old home does not hand
-   *   over.
+   * Moves an app whose data is in the bucket to another host, which becomes the app's home. Other transitions wait during the
+   * move. Waits first until `STAY_MS` after the previous move, unless the old home is lost. If a step fails after D1 has the
+   * new home, reconcile repeats the step.
+   * @param move.isLost whether the old home is lost. Then the new home does not prepare, and the old home does not hand the
+   *   app over.
    * @returns the app, or a refusal: `app_immovable` for data on a machine, `transition_conflict` when the home is not
-   *   `from`, why the new home could not prepare, or why the old one does not hand over
+   *   `from`, or the error with which a host refused to prepare or to hand the app over
    */
   rehome(id: string, move: { from: string | null; to: string; isLost: boolean }): Promise<Outcome<AppRow>> {
     return outcomeOf(() =>
@@ -229,9 +234,10 @@ export class AppObject extends DurableObject<Bindings> {
   }
 
   /**
-   * Has the old home hand the app over. A home that fails or does not answer is passed over: the data is safe, because
-   * workerd lets only one process use the data.
-   * @throws {Problem} when the old home refuses, because its data may be on its disk soon. Then it is the home again
+   * Has the old home hand the app over. If the old home fails or does not answer, the move continues: the data is safe,
+   * because workerd lets only one process use the data.
+   * @throws {Problem} when the old home refuses, for example while the app's data is moved to the disk of that host. The
+   *   old home then stays the home
    */
   async #handOver({ wanted: { id, generation } }: Wanted, from: string, to: string): Promise<void> {
     try {
@@ -247,7 +253,7 @@ export class AppObject extends DurableObject<Bindings> {
     }
   }
 
-  /** Sends the host the app's wanted state in D1, even if the host has the same or a newer state. For reconcile. */
+  /** Sends the host the app's wanted state in D1, even if the host has the same or a newer state. Called by reconcile. */
   converge(id: string): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       const wanted = await readWanted(this.env.DB, id);
@@ -256,7 +262,7 @@ export class AppObject extends DurableObject<Bindings> {
     });
   }
 
-  /** Asks the host to delete an app that is a tombstone in D1. For reconcile. */
+  /** Asks the host to delete an app that is a tombstone in D1. Called by reconcile. */
   confirmDeletion(id: string, buried: Buried): Promise<Outcome<null>> {
     return outcomeOf(async () => {
       await this.#bury(id, buried);
@@ -273,7 +279,7 @@ export class AppObject extends DurableObject<Bindings> {
     return { ok: true, value: null };
   }
 
-  /** Sends deploy facts to the listeners. Facts that were sent before are skipped. */
+  /** Sends changes of deploys and log lines, which the host reported, to the listeners. Skips those that were sent before. */
   async publishDeploys(outbox: string, facts: StreamFact[]): Promise<void> {
     this.#streams.publishFacts(outbox, facts);
     await this.#endLater();
@@ -320,7 +326,10 @@ export class AppObject extends DurableObject<Bindings> {
     return written.wanted;
   }
 
-  /** Raises D1's counter of generations to the highest of a host. @param home the host's id; undefined: the only host */
+  /**
+   * Raises D1's counter of generations to the highest generation that a host has.
+   * @param home the host's id; undefined in a Cellar of one host
+   */
   async #liftAbove(home: string | undefined): Promise<void> {
     const { highest_generation } = await this.#host.call('GET /apps', {}, { query: { home } });
     await liftRevision(this.env.DB, highest_generation);
@@ -369,7 +378,7 @@ export class AppObject extends DurableObject<Bindings> {
   }
 }
 
-/** @throws {Problem} `slug_taken` when another app has the slug */
+/** Converts an error of a write. @throws {Problem} `slug_taken` when another app has the slug; other errors unchanged */
 function taken(error: unknown): never {
   if (isUniqueViolation(error, 'apps.slug')) throw new Problem('slug_taken');
   throw error;

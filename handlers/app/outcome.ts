@@ -2,7 +2,7 @@
 import type { ErrorCode } from '../contract/errors.ts';
 import { Problem } from '../problem.ts';
 
-/** Errors lose their fields when they leave a Durable Object, so refusals are returned as values. */
+/** The result of a call. Refusals are values, because errors lose their fields when they leave a Durable Object. */
 export type Outcome<Value> =
   | { ok: true; value: Value }
   | { ok: false; code: ErrorCode; detail: string; changed?: boolean };
@@ -16,7 +16,7 @@ export async function outcomeOf<Value>(run: () => Promise<Value>): Promise<Outco
   }
 }
 
-/** @throws every error that is not a `Problem` */
+/** Converts a `Problem` to a refusal. @throws every other error unchanged */
 export function refusal(error: unknown): Extract<Outcome<never>, { ok: false }> {
   if (error instanceof Problem)
     return { ok: false, code: error.code, detail: error.message, changed: error.changed };

@@ -21,7 +21,7 @@ export interface Subscription {
   rpcMethod: string | null;
 }
 
-/** A fact of the host's outbox, as an event of the deploys stream. */
+/** A fact (a reported change) of the host's outbox, as an event of the deploys stream. */
 export interface StreamFact {
   seq: number;
   event: 'log' | null;
@@ -45,7 +45,7 @@ export class Streams {
     this.#store = new StreamStore(sql);
   }
 
-  /** Stores an event and sends it. @param name of the event; null for none, so that browsers fire `message` */
+  /** Stores an event and sends it. @param name the type of the event; with null, browsers fire `message` */
   publish(stream: StreamName, data: unknown, name: string | null = null): void {
     const event = this.#store.append(stream, name, JSON.stringify(data), Date.now());
     for (const listener of this.#listeners) {
@@ -54,7 +54,7 @@ export class Streams {
   }
 
   /**
-   * Prunes events from before `before`, in ms since 1970.
+   * Deletes the events that are older than `before`, in ms since 1970.
    * @returns the time of the oldest event left; null when none is left
    */
   prune(before: number): number | null {

@@ -6,7 +6,7 @@ import { type OperationName, operationsByName, type Params, type Result } from '
 import type { Needs, Operation } from '../contract/operation.ts';
 import { invoke } from '../transports/invoke.ts';
 
-/** Context that a call's `answer` gets. */
+/** The context that the `answer` function of a call gets. */
 export interface CallContext extends Context {
   request: Request;
   url: URL;
@@ -26,7 +26,7 @@ interface Declared<Body extends z.ZodType> {
   method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** The operation whose rights apply to this call, so Wrangler can do no more than the API allows. */
   as: OperationName;
-  /** Below `/client/v4`. `:name` matches one segment, `:name+` the rest of the path. */
+  /** The path below `/client/v4`. `:name` matches one segment, `:name+` all further segments. */
   path: string;
   /** Schema of the JSON body. Left out for a call without a body, and when `answer` itself reads the body. */
   body?: Body;
@@ -85,7 +85,7 @@ export function appCall<Body extends z.ZodType = z.ZodUndefined>(
   return declaredCall(declared.as, declared);
 }
 
-/** Declares a call that deploys to the app that `:script` names, and creates the app if there is none. */
+/** Declares a call that deploys to the app that `:script` names, and creates a missing app. */
 export function newAppCall<Body extends z.ZodType = z.ZodUndefined>(
   declared: Omit<Declared<Body>, 'as'> & Answer<Body, AppRow | null>,
 ): Call {
@@ -119,7 +119,7 @@ export function wholeList(items: unknown[]): Page {
   });
 }
 
-/** Runs one of our operations as the caller, with all its checks. */
+/** Runs an operation of Cellar's API as the caller, with all checks of the operation. */
 export async function run<Name extends OperationName>(
   context: Context,
   name: Name,

@@ -8,7 +8,7 @@ import { whyUnanswered } from './unanswered.ts';
 const DOCS = 'docs/wrangler-calls.md lists the calls that it answers';
 
 export const CODES = {
-  /** The token is missing or wrong, is of another account, or lacks the right. */
+  /** The token is missing or wrong, belongs to another account, or does not allow the call. */
   AUTHENTICATION: 10000,
   BAD_REQUEST: 10001,
   BUCKET_NOT_FOUND: 10006,
@@ -22,7 +22,7 @@ export const CODES = {
   SECRET_NOT_FOUND: 10056,
   BINDING_NOT_INHERITED: 10057,
   SERVICE_NOT_FOUND: 10090,
-  /** A script that is not in its dispatch namespace. Wrangler then knows that a deploy creates it. */
+  /** The dispatch namespace has no such script. Wrangler then knows that the deploy creates the script. */
   DISPATCHED_NOT_FOUND: 10092,
   DISPATCH_NAMESPACE_NOT_FOUND: 100119,
   QUEUE_NOT_FOUND: 11000,
@@ -79,7 +79,7 @@ export function asCloudflareError(problem: Problem): CloudflareError {
 
 /**
  * Runs `work`. Its errors with a code in `codes` become errors with Cloudflare's code.
- * @param codes Cloudflare's codes by ours
+ * @param codes maps Cellar's error codes to Cloudflare's
  */
 export async function withCodes<T>(
   codes: Partial<Record<ErrorCode, Code>>,

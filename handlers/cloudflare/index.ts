@@ -179,8 +179,9 @@ async function appOf(
 }
 
 /**
- * Returns whether this is the call that Wrangler also makes before it uploads a script to a dispatch namespace. Then the
- * path has the script's name in place of an app's slug. Wrangler continues when the answer is that no such app exists.
+ * Returns whether this is the call that lists secrets. Wrangler also makes this call before it uploads a script to a
+ * dispatch namespace. Then the path has the script's name in place of an app's slug, and Wrangler continues only when the answer is
+ * that there is no such app.
  */
 function isAskedForScripts({ method, path }: Call): boolean {
   return method === 'GET' && path === '/accounts/:account/workers/scripts/:script/secrets';

@@ -182,7 +182,7 @@ export const unanswered: readonly { method?: string; path: string; what: string;
   {
     path: '/accounts/*/r2/buckets/*',
     what: 'storage classes and other settings of buckets',
-    why: 'an object lies on the disk of the machine, in one class',
+    why: 'Cellar has one storage class, and buckets have no settings',
   },
   {
     path: '/accounts/*/r2-catalog',

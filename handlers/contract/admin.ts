@@ -32,7 +32,7 @@ export const Verified = z.strictObject({
 });
 export type Verified = z.output<typeof Verified>;
 
-/** What a restore would do to one storage of an app. */
+/** The changes that a restore would make to one storage of an app, such as a database. */
 export const StorageChange = z.strictObject({
   /** `buckets`: all R2 buckets and vector indexes. `other`: data of no single storage, such as queues and timers. */
   kind: z.enum(['database', 'namespace', 'class', 'buckets', 'other']),
@@ -49,11 +49,11 @@ export const StorageChange = z.strictObject({
   lost_bytes: z.int(),
   /** Number of files (databases, objects, values) that have not changed since the snapshot. */
   same: z.int(),
-  /** Number of files that have changed since then. */
+  /** Number of files that have changed since the snapshot. */
   replaced: z.int(),
-  /** Number of files that were created since then: a restore removes them. */
+  /** Number of files that were created since the snapshot: a restore removes them. */
   removed: z.int(),
-  /** Number of files that were deleted since then: a restore brings them back. */
+  /** Number of files that were deleted since the snapshot: a restore brings them back. */
   returned: z.int(),
 });
 export type StorageChange = z.output<typeof StorageChange>;
@@ -77,14 +77,14 @@ export const HostStats = z.strictObject({
   }),
   /** Processes of apps. `memory_bytes` is their private memory. */
   cells: z.strictObject({ running: z.int(), memory_bytes: z.int(), open_streams: z.int() }),
-  /** At most 200 apps: those with most memory, and of equal ones those with most disk use. */
+  /** At most 200 apps: those that use most memory. Among apps with equal memory, those that use most disk space. */
   apps: z.array(
     z.strictObject({
       id,
       slug: z.string(),
-      /** Private memory of its process; null without a process. */
+      /** Private memory of the app's process; null without a process. */
       memory_bytes: z.int().nullable(),
-      /** Bytes of its stored data, on the disk or in Cellar's bucket; null before the first measurement. */
+      /** Bytes of the app's stored data, on the disk or in Cellar's bucket; null before the first measurement. */
       disk_bytes: z.int().nullable(),
     }),
   ),
@@ -131,13 +131,13 @@ export const HostStats = z.strictObject({
     newest_damaged: z.boolean(),
   }),
   /**
-   * Null without a bucket. Requests are counted since the host's start. A list counts as a write, as in the prices of
-   * stores.
+   * Null without a bucket. Requests are counted since the host's start. A list request counts as a write, because object
+   * stores charge it like a write.
    */
   bucket: z
     .strictObject({
       problem: z.string().nullable(),
-      /** Bytes of repositories and releases on this disk, as last measured; null before that. */
+      /** Bytes of repositories and releases on this disk, as last measured; null before the first measurement. */
       code_bytes: z.int().nullable(),
       /** Estimated US dollars a month for all requests, also the control plane's. Null in the first hour, or without prices. */
       monthly_usd: dollars,
@@ -187,7 +187,7 @@ export const admin = [
       items: z.array(
         z.strictObject({
           name: z.string(),
-          /** As a string. Null for a secret. */
+          /** The current value as a string; null for a secret. */
           value: z.string().nullable(),
           default: z.string(),
           from: z.enum(['default', 'environment']),
@@ -220,14 +220,14 @@ export const admin = [
       z.strictObject({
         key: z.string(),
         created_at: time,
-        /** The reason for taking it. */
+        /** Why the snapshot was taken. */
         why: z.string(),
         /** Total bytes of the snapshot. */
         bytes: z.int(),
-        /** Bytes that were written for it. The rest was stored by earlier snapshots. */
+        /** Bytes that were written for this snapshot. Earlier snapshots had already stored the other bytes. */
         written_bytes: z.int(),
         apps: z.int(),
-        /** Apps that could not be read. For them, the snapshot has the data of the previous snapshot. */
+        /** Apps whose data could not be read. For these apps, the snapshot has the data of the previous snapshot. */
         failures: z.array(z.strictObject({ app: z.string(), slug: z.string(), error: z.string() })),
         left_out: leftOut,
       }),
@@ -252,11 +252,11 @@ export const admin = [
     input: z
       .strictObject({
         snapshot: z.string().min(1).max(64).optional(),
-        /** A time, instead of `snapshot`: selects the newest snapshot that has the app and was taken by then. */
+        /** A time, instead of `snapshot`: selects the newest snapshot up to this time that has the app. */
         at: moment.optional(),
-        /** Id or slug. */
+        /** The id or slug of the app. */
         app: reference,
-        /** The `database_id` of a D1 database, or its name where the project gives it none. Left out: all storage. */
+        /** The `database_id` of a D1 database, or its name if the project sets no id. Left out: all storage. */
         database: reference.optional(),
         /** Changes nothing. The answer says what would change. */
         dry_run: z.boolean().optional(),
@@ -275,7 +275,7 @@ export const admin = [
       before: z.string().nullable(),
       /** The changes of at most 200 storages, sorted by lost bytes, most first. Null after a real restore. */
       changes: z.array(StorageChange).nullable(),
-      /** Why a dry run could not read the current storage, so that `changes` says nothing about losses; null if it could. */
+      /** Why a dry run could not read the current storage. Then `changes` says nothing about losses. Null if it could read it. */
       problem: z.string().nullable(),
     }),
     errors: [

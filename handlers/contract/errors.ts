@@ -160,7 +160,7 @@ const systemErrors = {
   unsupported_http_version: { status: 505, meaning: 'Only HTTP/1.0 and HTTP/1.1 are supported.' },
 } as const;
 
-/** Error codes by name, with the HTTP status of each and what it means. */
+/** Error codes by name, each with its HTTP status and its meaning. */
 export const errorCodes = { ...callerErrors, ...systemErrors } as const;
 export type ErrorCode = keyof typeof errorCodes;
 

@@ -46,7 +46,7 @@ export function text(max: number) {
       .string()
       .min(1)
       .max(max)
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern refuses them
       .regex(/^[^\u0000-\u0008\u000b-\u001f\u007f]*$/, 'must not have control characters')
       .regex(/\S/, 'must not be blank')
   );

@@ -7,24 +7,24 @@ import { operation } from './operation.ts';
 export const hostState = z.enum(['active', 'draining', 'silent']);
 
 export const Host = z.strictObject({
-  /** The id of its data directory. */
+  /** The host's id, which is the id of its data directory. */
   id: z.string(),
   name: z.string(),
   address: z.string(),
   version: z.string(),
   state: hostState,
-  /** Number of apps whose home it is. */
+  /** Number of apps whose home is this host. */
   apps: z.int(),
   /** Number of these apps that cannot move, because their data is on this host's disk. */
   local_apps: z.int(),
   started_at: time,
-  /** Null while it reports. */
+  /** Time at which the host became silent; null while it reports. */
   silent_since: time.nullable(),
   /** Time of its last report; null before the first one. */
   reported_at: time.nullable(),
-  /** How far its clock is ahead of the bucket's; null before it is known. */
+  /** How far the host's clock is ahead of the bucket's clock, in ms; null before this is known. */
   clock_ahead_ms: z.number().nullable(),
-  /** Null before it has reported. */
+  /** The load in the host's last report; null before its first report. */
   load: z
     .strictObject({
       memory_free_bytes: z.int(),

@@ -2,7 +2,7 @@
 
 /** The digits of ids, in order of their values. */
 export const ID_DIGITS = '0123456789abcdefghjkmnpqrstvwxyz';
-/** Matches ids. Their time makes the first character a digit until the year 2318, so that few slugs look like ids. */
+/** Matches ids. They begin with a time, so their first character is a digit until the year 2318: few slugs look like ids. */
 export const idPattern = /^\d[0-9a-hjkmnp-tv-z]{15}$/;
 /** Length of an id in hexadecimal digits: 16 digits of 5 bits. */
 const HEX_DIGITS = 20;
@@ -47,7 +47,7 @@ export function idOfUuid(uuid: string): string | null {
   return id;
 }
 
-/** Formats a deploy's id as Cloudflare's version id: a UUID of version 8, whose bits are free. */
+/** Formats a deploy's id as Cloudflare's version id: a UUID of version 8, whose bits may be chosen freely. */
 export function uuidOf(id: string): string {
   let bits = 0n;
   for (const digit of id) bits = (bits << 5n) | BigInt(ID_DIGITS.indexOf(digit));

@@ -12,25 +12,25 @@ export type Needs = 'view' | 'push' | 'admin' | 'runner' | 'account';
 
 /** One operation. REST, RPC, OpenAPI and the typed client are generated from it. */
 export interface Operation {
-  /** Its RPC method. */
+  /** The name of the operation, which is also its RPC method. */
   name: string;
   /** One line for the OpenAPI document. */
   summary: string;
   /** The HTTP method. For an operation without a path, `GET` only means that it changes nothing. */
   method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
-  /** The REST path. `:name` matches one segment, `:name+` the rest. `null`: RPC only. */
+  /** The REST path. `:name` matches one segment, `:name+` all further segments. `null`: RPC only. */
   path: string | null;
   needs: Needs;
   /** Set for operations other than DELETE that may destroy stored data. */
   destroys?: true;
   /** The whole input, with the path's parameters. Strict: unknown fields are refused. */
   input: z.ZodObject;
-  /** For a stream: the data of one event. */
+  /** Schema of the output. For a stream, the schema of the data of one event. */
   output: z.ZodType;
   status: 200 | 201 | 202 | 204;
   /** Answers 200 instead of `status` when the record existed before. */
   replaces?: true;
-  /** Error codes besides those of every operation. */
+  /** Error codes of this operation, besides the codes that every operation has. */
   errors: readonly ErrorCode[];
   /** `stream`: `text/event-stream`. `bytes`: raw in REST, `content_base64` in RPC. Default `json`. */
   kind?: 'json' | 'stream' | 'bytes';

@@ -3,7 +3,7 @@ import type { ErrorCode } from './errors.ts';
 
 /** A route without an RPC method. `auth`: the required credentials. */
 export interface OtherRoute {
-  /** Its name in the OpenAPI document. */
+  /** The name of the route in the OpenAPI document. */
   name: string;
   method: 'GET' | 'POST' | 'PUT';
   /** In OpenAPI's path syntax. */
@@ -13,7 +13,7 @@ export interface OtherRoute {
   /** Required query fields, all strings. */
   query?: readonly string[];
   optionalQuery?: readonly string[];
-  /** Request headers that it reads. */
+  /** Request headers that the route reads. */
   headers?: readonly string[];
   /** Whether the route accepts an `Idempotency-Key`. */
   idempotent?: true;

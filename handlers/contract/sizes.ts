@@ -5,16 +5,16 @@
 export const BODY_BYTES = 1024 * 1024;
 /** The body of a commit through the API. */
 export const COMMIT_BODY_BYTES = 25 * 1024 * 1024;
-/** The body of a delivery of a Git host's webhook: what GitHub sends at most. */
+/** The body of a delivery of a Git host's webhook: GitHub's maximum. */
 export const WEBHOOK_BYTES = 25 * 1024 * 1024;
 /** Bytes of a JSON-RPC call around its params: `jsonrpc`, `id`, `method`, and the parameters that REST has in the path. */
 export const RPC_ENVELOPE_BYTES = 4096;
-/** A commit on its way to the host: its contents, and up to 1,000 paths with their changes. */
+/** The body of a call that sends a commit to the host: the contents, and up to 1,000 paths with their changes. */
 export const HOST_COMMIT_BYTES = 32 * 1024 * 1024;
 
 /** The list of the files of a folder that is deployed. */
 export const FOLDER_MANIFEST_BYTES = 8 * 1024 * 1024;
-/** Files of a folder in base64: one of 25 MiB, or several small ones. */
+/** Contents of a folder's files in base64: one file of 25 MiB, or several small files. */
 export const FOLDER_BODY_BYTES = 36 * 1024 * 1024;
 
 /** The value of one build variable. */
@@ -33,16 +33,16 @@ export const SECRET_VALUE_BYTES = 5 * 1024;
 export const SECRETS_LIMIT = 100;
 /** The JSON of one override of a variable of the Worker: Cloudflare's limit for variables. */
 export const VAR_VALUE_BYTES = 5 * 1024;
-/** Maximum overrides of variables of one app. Those for its previews have the same limit. */
+/** Maximum overrides of variables of one app. The overrides for its previews have a limit of the same size. */
 export const VARS_LIMIT = 100;
-/** An app's whole wanted state as JSON, also with variables set before `ENV_BYTES` was enforced. */
+/** An app's whole wanted state as JSON. Leaves room for variables that were set before `ENV_BYTES` was enforced. */
 export const WANTED_BYTES = 16 * 1024 * 1024;
 /** The body of any other call of the control plane to the host. */
 export const HOST_CALL_BYTES = 4 * 1024 * 1024;
 
 /** A database as SQL, in JSON. The same limit for export and import, so that every export can be imported. */
 export const D1_SQL_BYTES = 10 * 1024 * 1024;
-/** SQL queries in a call to the host. JSON may serialize a number in more digits than the sender wrote. */
+/** SQL queries in a call to the host. Twice the limit of the API, because JSON may write a number with more digits than given. */
 export const D1_QUERY_BYTES = 2 * D1_SQL_BYTES;
 
 /** A value of KV, as on Cloudflare. */
@@ -63,7 +63,7 @@ export const R2_INLINE_BYTES = 1024 * 1024;
 /** Bytes of an object in one RPC answer. */
 export const R2_RPC_BYTES = 16 * 1024 * 1024;
 
-/** A batch of the host's facts is full after this many bytes. */
+/** A batch of the host's facts (changes of apps and deploys) is full after this many bytes. */
 export const FACTS_BYTES = 4 * 1024 * 1024;
 /** Maximum facts of one batch. */
 export const FACTS_LIMIT = 100;
@@ -85,7 +85,8 @@ export const INSIGHTS_LIMIT = 1_000;
 export const DEPLOYS_LIMIT = 200;
 
 /**
- * Longest cursor in characters. A position in a list may be a key of 2 KiB, and base64 makes four characters of three bytes.
+ * Longest cursor in characters. A position in a list may be a key of 2 KiB, and base64 turns three bytes into four
+ * characters.
  */
 export const CURSOR_LENGTH = 3072;
 

@@ -3,7 +3,7 @@
 /**
  * Returns the beginning of a string: at most `length` UTF-16 units, without splitting a surrogate pair, and always valid
  * Unicode.
- * @param mark appended when something was cut off
+ * @param mark the text to append when something was cut off
  */
 export function cutText(text: string, length: number, mark = ''): string {
   if (text.length <= length) return text.toWellFormed();

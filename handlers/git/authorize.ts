@@ -29,7 +29,7 @@ export interface GitAccess {
 /**
  * Authorizes a request to the git host by the API key in its password. The first request of a push creates a missing app if
  * `RUNNER_PUSH_TO_CREATE` is on. With an external control UI (`RUNNER_UI_URL`), no push creates an app.
- * @param need `view` to fetch, `push` to push; `receive-pack.ts` decides what the role may change
+ * @param need the needed role: `view` to fetch, `push` to push. `receive-pack.ts` checks later which refs the role may change
  * @throws {Problem} `unauthorized`, then `app_not_found`, then `forbidden`
  */
 export async function authorize(
@@ -47,8 +47,8 @@ export async function authorize(
 }
 
 /**
- * Returns the rights of an API key on the app with a slug, by the accounts of this control plane. Writes a forbidden push to
- * the audit log.
+ * Returns the rights of an API key on the app with a slug, according to the accounts of this control plane. Writes a
+ * forbidden push to the audit log.
  * @throws {Problem} `unauthorized`, then `app_not_found`, then `forbidden`
  */
 export async function grant(
@@ -106,7 +106,7 @@ async function grantAfterPush(
     const since = await slugSince(context.db, slug, error.actor.id);
     if (since !== null) {
       const url = `${context.env.PUBLIC_GIT_URL}/${since}`;
-      const how = `\`git remote set-url <remote> ${url}\` leads there`;
+      const how = `\`git remote set-url <remote> ${url}\` sets the new address`;
       throw new Problem('app_not_found', `The app ${slug} is called ${since} now: ${how}.`);
     }
     if (need !== 'push' || request.method !== 'GET') throw error;
@@ -123,7 +123,7 @@ async function createForPush(context: RequestContext, slug: string, actor: KeyHo
     const { message } = checked.error.issues[0]!;
     throw new Problem(
       'app_not_found',
-      `There is no app ${slug}, and none can be called so: the name ${message}.`,
+      `There is no app ${slug}, and no app can have this name: the name ${message}.`,
     );
   }
   if (env.RUNNER_PUSH_TO_CREATE !== 'on') {
@@ -142,7 +142,7 @@ async function createForPush(context: RequestContext, slug: string, actor: KeyHo
     dispatch: null,
     at,
   });
-  // A concurrent push may have created it.
+  // A concurrent push may have created the app.
   if (!made.ok && (await findAppBySlug(db, slug)) === null) throw new Problem(made.code, made.detail);
   const target = { operation: 'apps.create', app: { id, slug }, details: {} };
   if (made.ok) await record(context, { actor, via: 'git' }, target, 'ok');
@@ -162,11 +162,11 @@ async function askControlUi(context: RequestContext, slug: string, key: string, 
       'The control UI did not confirm the API key; try again in a moment.',
     );
   const { role, user_id: user } = (await response.json()) as { role?: unknown; user_id?: unknown };
-  // A missing role is refused, too.
+  // `requireRole` also refuses an answer without a role.
   return { role: requireRole(role, need), user: typeof user === 'string' ? user : 'unknown' };
 }
 
-/** @throws {Problem} `unauthorized` */
+/** Returns the password of HTTP Basic authentication, which is an API key. @throws {Problem} `unauthorized` */
 function passwordOf(headers: Headers): string {
   const basic = /^Basic +([\w+/=-]+) *$/i.exec(headers.get('authorization') ?? '');
   const [, user, password] = /^([^:]*):(.*)$/s.exec(basic ? decodeBase64(basic[1]!) : '') ?? [];

@@ -1,4 +1,4 @@
-// Refuses a push in git's own protocol. Of an HTTP error, git would show only the status.
+// Refuses a push in git's own protocol. If the refusal was an HTTP error, git would show only its status.
 import type { Push } from './receive-pack.ts';
 
 /** Longest ref name in a report, in characters: the maximum length of a path on Linux. */
@@ -10,8 +10,8 @@ const DATA_BAND = '\x01';
 
 /**
  * Returns the response that refuses a whole push. Git prints a line for each ref.
- * @param reasons why refs are refused, by ref. A ref without a reason is refused because the others are.
- * @returns null when the client does not support reports: it would take this response for a success
+ * @param reasons why refs are refused, by ref. A ref without a reason is refused because another ref is refused.
+ * @returns null when the client does not support reports: such a client would treat this response as a success
  */
 export function reportRefusal(
   { commands, capabilities }: Push,

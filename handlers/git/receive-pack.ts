@@ -8,7 +8,7 @@ import { decoded, isKnownCoding, type Next } from './decompress.ts';
 /** Maximum bytes of all commands of a push, decompressed: some 30,000 refs. */
 const COMMANDS_LIMIT_BYTES = 4 * 1024 * 1024;
 const TOO_MANY = 'its refs have more than 4 MiB of names and commits; push fewer refs at once';
-/** Maximum parts of a ref's name, between slashes. Each part is a directory, and snapshots refuse deeply nested ones. */
+/** Maximum parts of a ref's name, between slashes. Each part is a directory, and snapshots refuse deeply nested directories. */
 const REF_PARTS_LIMIT = 50;
 const LENGTH_BYTES = 4;
 
@@ -49,7 +49,8 @@ export async function readPush(request: Request): Promise<Push & { body: Readabl
 }
 
 /**
- * Returns, by ref, why a role may not make a change. The host's git refuses forced updates of branches to the role `push`.
+ * Returns, by ref, the reasons why a role may not make the changes of a push. Does not check forced updates of branches: the
+ * host's git refuses them for the role `push`.
  */
 export function refusalsOf({ commands }: Push, role: Role): Map<string, string> {
   const refusals = commands.flatMap(({ before, after, ref }): [string, string][] => {

@@ -66,8 +66,8 @@ export function gitChallenge(problem: Problem): Record<string, string> {
 }
 
 /**
- * Forwards a push that the role may make, and refuses others. Writes an entry to the audit log. The host's git refuses
- * forced updates to the role `push`.
+ * Forwards a push that the role may make, and refuses other pushes. Writes an entry to the audit log. The host's git checks
+ * forced updates, and refuses them for the role `push`.
  */
 async function push(
   request: Request,
@@ -76,7 +76,7 @@ async function push(
   forward: (body: ReadableStream<Uint8Array>) => Promise<Response>,
 ): Promise<Response> {
   const push = await readPush(request);
-  // Git's question, before it sends a large pack, whether it may push.
+  // A push without commands is the request by which git checks, before it sends a large pack, whether it may push.
   if (push.commands.length === 0) return forward(push.body);
   const author = { actor, via: 'git' as const };
   const target = pushTo(slug, pushed(push));
@@ -157,8 +157,8 @@ function lfsRefusal(): Response {
 }
 
 /**
- * Returns whether git shows the text of an error to this request: only to the first request of a fetch or push, and only as
- * plain text.
+ * Returns whether git shows the text of an error response to this request. Git shows it only for the first request of a fetch
+ * or push, and only as plain text.
  */
 function isReadByGit({ method, headers }: Request): boolean {
   return method === 'GET' && (headers.get('user-agent') ?? '').startsWith('git/');

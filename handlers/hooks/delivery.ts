@@ -15,7 +15,7 @@ const DELIVERIES = [
   'x-github-delivery',
   'x-request-uuid',
 ];
-/** The last two are those of Bitbucket Cloud and Data Center. Their payloads have no `ref`, but a list of changes. */
+/** Names of push events. The last two are Bitbucket's (Cloud, Data Center): their payloads have a list of changes, no `ref`. */
 const PUSHES = ['push', 'Push Hook', 'Tag Push Hook', 'repo:push', 'repo:refs_changed'];
 const SHOWN_LENGTH = 100;
 const NO_SHA = /^0+$/;
@@ -24,7 +24,7 @@ const NO_PUSH = { ref: null, after: null };
 
 /**
  * Parses a delivery whose signature was verified.
- * @param identity as in `Signature.identity`
+ * @param identity the value of `Signature.identity`
  * @throws {Problem} `malformed_json`, `body_too_large`
  */
 export async function deliveryOf(
@@ -50,7 +50,7 @@ function pushed(payload: object): Pick<HookDelivery, 'ref' | 'after'> {
   if (typeof ref !== 'string' || !ref.startsWith('refs/')) return NO_PUSH;
   if (typeof after !== 'string') return { ref, after: null };
   if (NO_SHA.test(after)) return NO_PUSH;
-  // For a tag it may be the tag's own object.
+  // For a tag, `after` may be the hash of the tag object instead of the commit.
   return { ref, after: ref.startsWith('refs/heads/') && SHA.test(after) ? after : null };
 }
 
@@ -64,7 +64,7 @@ function parse(headers: Headers, body: Uint8Array): object {
     const value: unknown = JSON.parse(json);
     if (typeof value === 'object' && value !== null) return value;
   } catch {
-    // Refused below.
+    // The error after this block refuses the body.
   }
   throw new Problem(
     'malformed_json',

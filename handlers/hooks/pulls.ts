@@ -18,7 +18,7 @@ const title = z.string().transform((text) => cutText(text, SHOWN_LENGTH));
 const AGIT = 'refs/pull/';
 /** Value of `flow` of an AGit pull request, at Forgejo. */
 const AGIT_FLOW = 1;
-/** GitLab also writes `2026-01-02 03:04:05 UTC`. */
+/** A time. GitLab also writes it as `2026-01-02 03:04:05 UTC`. */
 const changed = z.string().transform((text, context) => {
   const time = Date.parse(text);
   if (Number.isNaN(time)) context.addIssue({ code: 'custom', message: 'no time' });
@@ -85,7 +85,7 @@ function readCommon(payload: object): PullEvent | null {
     sha: head.sha,
     is_open: state === 'open',
     is_inside: !isAGit && head.repo?.full_name === base.repo.full_name,
-    // Others may belong to it too: GitHub hides who is a private member of the organization.
+    // Null for all others, because they may be members too: GitHub does not show the private members of an organization.
     is_member: MEMBERS.includes(author_association ?? '') || null,
     changed_at: updated_at,
   };

@@ -1,4 +1,4 @@
-// Lets several requests wait for work that one of them does.
+// Lets several requests wait for the same work, which one of the requests does.
 import { CALL_DEADLINE_MS } from '../contract/host/deadlines.ts';
 import { Problem } from '../problem.ts';
 
@@ -7,7 +7,7 @@ const WAIT_MS = CALL_DEADLINE_MS + 5_000;
 
 /**
  * Waits for work of another request. Has a timer, because workerd cancels a request that waits for no I/O of its own.
- * The timer also ends the wait when the work was aborted together with the other request.
+ * The timer also ends the wait when the request that does the work was aborted, and the work with it.
  * @throws {Problem} `host_unavailable` when it takes too long
  */
 export async function shared<T>(work: Promise<T>): Promise<T> {

@@ -8,7 +8,7 @@ const encoder = new TextEncoder();
 
 /** The signature of a delivery. */
 export interface Signature {
-  /** Time or id in authenticated headers. It differs between two deliveries with the same body. Empty without one. */
+  /** The time or id in authenticated headers: differs between two deliveries with the same body. Empty without such a header. */
   identity: string;
   /**
    * Returns whether the signature can be valid, by the headers alone. Call it before `signs`, which does not repeat this
@@ -29,7 +29,7 @@ const HEXADECIMAL = [
   ['x-forgejo-signature', ''],
   ['x-gitea-signature', ''],
   ['x-hub-signature-256', 'sha256='],
-  // Bitbucket. GitHub's header of this name has SHA-1, and comes beside the one above.
+  // Bitbucket's header. GitHub sends a header of this name with SHA-1, but always together with `x-hub-signature-256`.
   ['x-hub-signature', 'sha256='],
 ] as const;
 
@@ -49,7 +49,7 @@ export function signatureOf(headers: Headers, now = Date.now()): Signature | nul
   }
   const token = headers.get('x-gitlab-token');
   if (token === null) return null;
-  // With a secret token, GitLab signs nothing. The token authenticates the sender, so Cellar trusts the other headers.
+  // With a secret token, GitLab signs nothing. The token authenticates the sender, so this trusts `x-gitlab-event-uuid`.
   const identity = headers.get('x-gitlab-event-uuid') ?? '';
   return { identity, isPlausible: (secret) => sameSecret(token, secret), signs: always };
 }

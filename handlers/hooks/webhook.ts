@@ -11,7 +11,7 @@ import { deliveryOf } from './delivery.ts';
 import { keyOf } from './keys.ts';
 import { signatureOf } from './signature.ts';
 
-/** Longest time for a body, in ms. Git hosts themselves wait for 5 to 10 s. */
+/** Timeout for reading a body, in ms. Git hosts themselves wait only 5 to 10 s for an answer. */
 const BODY_MS = 30_000;
 const PATH = /^\/v1\/hooks\/([0-9a-z]{16})$/;
 
@@ -32,7 +32,8 @@ export async function webhook(
   const secret = await keyOf(context, id);
   // Refuses a wrong token or an old signature before the body is read.
   if (!(await signature.isPlausible(secret))) throw wrong();
-  // Counts the body for the app's owner. If it counted for the app, an account could use a share of the memory for each app.
+  // Counts the body in the limit of the app's owner. With a limit for each app, an account with many apps could use all the
+  // memory for large bodies.
   holdUnproved(request, (await findApp(context.db, id))?.owner_id ?? '');
   const body = await readInTime(request);
   if (!(await signature.signs(secret, body))) throw wrong();

@@ -1,4 +1,4 @@
-// Stores what apps report by their binding to `cellar`: product events, users and insights.
+// Stores the reports that apps send through their binding to `cellar`: product events, users and insights.
 import type { Actor } from '../access.ts';
 import type { Context, RequestContext } from '../context.ts';
 import type { AppReport, AppReportsAnswer } from '../contract/host/host-calls.ts';
@@ -8,10 +8,10 @@ import { eventServices } from '../services/telemetry/events.ts';
 import { parseHostJson, requireModerate } from '../transports/body.ts';
 import { validate } from '../transports/validate.ts';
 
-/** Stores reports, those of each app in order. After a refused report, continues with the next one. */
+/** Stores reports. Keeps the order of each app's reports. After a refused report, continues with the next report. */
 export async function storeReports(context: RequestContext, reports: AppReport[]): Promise<AppReportsAnswer> {
   const actor: Actor = { kind: 'runner' };
-  // The audit log leaves out what apps report about themselves, so `via` is not shown.
+  // The audit log does not contain reports of apps, so the value of `via` does not matter.
   const trusted: Context = { ...context, actor, whoNow: async () => actor, via: 'rest' };
   const refused: AppReportsAnswer['refused'] = [];
   const ofApps = Map.groupBy(reports, ({ app_id }) => app_id);

@@ -19,7 +19,8 @@ export interface CallRule {
    */
   deadlineMs?: number | 'start';
   /**
-   * Error codes that are passed on besides `insufficient_storage`. Most others become `host_unavailable`: see `problemOf`.
+   * Error codes of the host that are passed on to the caller, besides `insufficient_storage`. Most other codes become
+   * `host_unavailable`.
    */
   refusals?: readonly ErrorCode[];
   /** Whether a call that failed with a 5xx may have changed something, so that it must not be repeated. */
@@ -30,7 +31,7 @@ export interface CallRule {
 
 /** Timeout in ms, longer than the host's own timeouts for the mail server and for webhooks. */
 const DELIVERY_DEADLINE_MS = 15_000;
-/** Timeout for a whole push or clone. The host ends a stalled one much earlier. */
+/** Timeout for a whole push or clone. The host ends a stalled transfer much earlier. */
 const GIT: CallRule = { deadlineMs: 3_600_000 };
 /** Timeout in ms for making a copy of an app's storage, and reading its last byte. */
 const COPY_DEADLINE_MS = 40 * 60_000;
@@ -103,7 +104,7 @@ const STREAM: CallRule = { refusals: ['rate_limited', 'preview_not_found'], endl
 const telemetryRules = (names: (keyof TelemetryAnswers)[]) =>
   Object.fromEntries(names.map((name) => [`POST /apps/:id/telemetry/${name}`, TELEMETRY]));
 
-/** A call that is left out has the default deadline and no `refusals`. */
+/** The rules by call. A call without a rule has the default deadline and no `refusals`. */
 export const callRules: Partial<Record<HostCall, CallRule>> = {
   ...telemetryRules(['logs', 'errors', 'errors/get']),
   'POST /apps/:id/telemetry/logs/stream': STREAM,

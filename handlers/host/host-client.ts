@@ -35,7 +35,7 @@ export type BytesCall = {
   [Name in HostCall]: HostCalls[Name]['answer'] extends Bytes ? Name : never;
 }[HostCall];
 
-/** Undefined values are left out. */
+/** Parameters of a query. Parameters with the value undefined are left out. */
 type Query = Record<string, string | number | boolean | undefined>;
 interface Extras {
   query?: Query;
@@ -86,7 +86,7 @@ export class HostClient {
     return (response.status === 204 ? null : await response.json()) as AnswerOf<Name>;
   }
 
-  /** Makes a call that answers with bytes. @throws {Problem} as `call` */
+  /** Makes a call that answers with bytes. @throws {Problem} the same errors as `call` */
   async bytes<Name extends BytesCall>(
     name: Name,
     words: Words<Name>,

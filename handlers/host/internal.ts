@@ -1,4 +1,4 @@
-// Routes for the host. Without the host's secret, all but `POST /internal/git-auth` return 404.
+// Routes that the host calls. Without the host's secret, all of them except `POST /internal/git-auth` return 404.
 import * as z from 'zod';
 import { applyHostEvents } from '../../sqlite/control/apps/host-events.ts';
 import { ensureFirstAccount } from '../../sqlite/control/people/accounts.ts';
@@ -105,7 +105,7 @@ function streamed(event: HostEvent, appId: string): StreamFact | null {
 }
 
 /**
- * Creates the first account with its API key, and the sign-up link of the first start, unless they exist. The response has
+ * Creates the first account with its API key, and the sign-up link of the first start, unless they exist. The response says
  * whether the link can still be used.
  */
 async function boot(request: Request, { db, at }: RequestContext): Promise<Response> {

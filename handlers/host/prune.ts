@@ -12,7 +12,7 @@ const BUDGET_MS = 10_000;
 /** Maximum apps whose rows one statement removes. */
 const DELETED_STEP = 5;
 
-/** Returns the time, ISO 8601, after which an app must have been deleted so that it can be undeleted at the time `at`. */
+/** Returns a time, ISO 8601. At the time `at`, apps that were deleted after the returned time can be undeleted. */
 export function undeletableSince(at: string): string {
   return new Date(Date.parse(at) - UNDELETABLE_MS).toISOString();
 }

@@ -17,7 +17,7 @@ const BUDGET_MS = 40_000;
 
 /**
  * Result of a run: counts of apps. `pushed`: their state was sent to the host. `trashed`: they were deleted on the host.
- * `refused`: their task failed (also a hand-over); the next run tries again.
+ * `refused`: a task for them failed, such as a hand-over; the next run tries again.
  */
 export interface Reconciled {
   pushed: number;
@@ -26,9 +26,9 @@ export interface Reconciled {
 }
 
 /**
- * Compares D1 and the host by (app, generation), and fixes the differences. The host is read first. So an app that the host had
- * and D1 lacks was deleted, not created just now. If D1 has no apps, or is older than the host, no such app is deleted. Apps
- * that an older D1 lacks are never deleted later either.
+ * Compares D1 and the host by (app, generation), and fixes the differences. Reads the host before D1. So an app that the host
+ * has and D1 lacks was deleted, not created just now, and this deletes the app from the host. If D1 has no apps, or is older
+ * than the host, keeps such apps. Apps that were kept because D1 was older are never deleted later either.
  */
 export async function reconcile(context: RequestContext): Promise<Reconciled> {
   const inventory = await context.host.call('GET /apps', {});

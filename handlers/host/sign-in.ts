@@ -78,7 +78,7 @@ const answers: Answers = {
     const invite = await claimInvite(db, await hashOf(token), { id: newId(), name, email, at });
     if (invite === null) throw new Problem('invite_not_found');
     const account = invite.account_id && (await findAccount(db, invite.account_id));
-    // Another account has the address. So the invite has no account, or its account has no address and cannot sign in.
+    // Another account has the e-mail address. Then the invite got no account, or its account got no address and cannot sign in.
     if (!account || account.email === null) throw new Problem('email_taken');
     const isGuest = account.role === 'guest';
     if (isGuest) {
@@ -90,7 +90,7 @@ const answers: Answers = {
   },
 
   async forgot(context, { email }) {
-    // Not awaited: the response time would reveal whether an account has the address.
+    // Not awaited, because the response time would reveal whether an account has the e-mail address.
     context.waitUntil(recover(context, email));
     return null;
   },
@@ -111,7 +111,7 @@ const answers: Answers = {
   },
 
   async refused(context, input) {
-    // Not awaited: the response time would reveal whether an account has the address.
+    // Not awaited, because the response time would reveal whether an account has the e-mail address.
     context.waitUntil(recordRefusedSignIn(context, input));
     return null;
   },
@@ -127,7 +127,7 @@ const answers: Answers = {
 };
 
 /**
- * Writes to the audit log what a person did in the control UI. Never rejects.
+ * Writes a person's action in the control UI to the audit log. Never rejects.
  * @param slug the app's slug; null without an app
  */
 async function recordOwn(
@@ -153,7 +153,7 @@ async function arrive(
   if (arrived === null)
     throw new Problem('forbidden', 'The sign-in provider has not verified the e-mail address.');
   const { row, dropsCredentials } = arrived;
-  // As in `claim`: another person may have created API keys for the account.
+  // Another person may have created API keys for the account, as in `claim`.
   if (dropsCredentials) await deleteKeysOf(db, row.id);
   loseRights();
   return { ...signedIn(row), drops_credentials: dropsCredentials };
@@ -185,7 +185,7 @@ function signedIn({ id, name, email, role }: AccountRow): SignedIn {
   return { id, name, email: email ?? '', role: role === 'owner' ? 'admin' : role };
 }
 
-/** @throws {Problem} `invite_not_found` */
+/** Returns the purpose of a link, from its invite. @throws {Problem} `invite_not_found` without an invite */
 function purpose(invite: OpenInvite | null): LinkPurpose {
   if (invite === null) throw new Problem('invite_not_found');
   const { role, app_slug, app_role, account_id, account_name, account_email, email, expires_at } = invite;

@@ -27,7 +27,7 @@ export interface Evacuation {
   goesOn: () => boolean;
 }
 
-/** Moves all movable apps away from a host, one attempt for each app. The next run tries the failed ones again. */
+/** Moves all movable apps away from a host, with one attempt for each app. The next run tries the failed moves again. */
 export async function evacuate(evacuation: Evacuation): Promise<void> {
   const { db, from, why, place } = evacuation;
   const heir = why() === 'lost' ? place() : null;

@@ -223,7 +223,7 @@ export class HostsObject extends DurableObject<HostsBindings> {
     return row !== undefined && this.#stateOf(row) !== 'active';
   }
 
-  /** Lists apps of lost hosts, which then move first. The list is cleared when the run that moves apps away has ended. */
+  /** Notes apps of lost hosts, which then move first. The notes are cleared when the run that moves apps away has ended. */
   #hurry(rows: Map<string, HostRow>, awaited: HostReport['awaited']): void {
     for (const { app, home } of awaited) {
       const row = rows.get(home);
@@ -276,7 +276,8 @@ export class HostsObject extends DurableObject<HostsBindings> {
   }
 
   /**
-   * Checks that no apps stay only because this object has just been loaded, and no other host has reported to it since.
+   * Checks that apps did not stay on the host only because this object was just loaded: then no other host may have reported
+   * to it yet, so no host can take apps.
    * @throws {Problem} `host_unavailable`
    */
   async #requireMoved(rows: Map<string, HostRow>, id: string): Promise<void> {
@@ -286,13 +287,13 @@ export class HostsObject extends DurableObject<HostsBindings> {
       throw new Problem('host_unavailable', 'No other host has reported yet; try again in a moment.');
   }
 
-  /** Counts a move as a report of a host that is shutting down, so that it is not taken for lost while its apps move. */
+  /** Counts a move as a report of a host that is shutting down. Otherwise the host would seem lost while its apps move. */
   #hasHandedOver(id: string): void {
     const heard = this.#heard.get(id);
     if (heard !== undefined && this.#leaving.has(id)) heard.at = Date.now();
   }
 
-  /** @param without the id of a host that must not get the app; null for none */
+  /** Chooses the host for an app. @param without the id of a host that must not get the app; null for none */
   #place(rows: Map<string, HostRow>, without: string | null): string | null {
     const candidates = [...rows.values()].flatMap((row) => {
       const load = this.#heard.get(row.id)?.report.load;
@@ -329,7 +330,7 @@ function requireHost(rows: Map<string, HostRow>, id: string): HostRow {
   return row;
 }
 
-/** @throws {Problem} `host_incompatible` that names the other host */
+/** Checks that a host can work with all other hosts. @throws {Problem} `host_incompatible`, naming the other host */
 function requireCompatible(report: HostReport, rows: HostRow[]): void {
   const other = rows.find(
     ({ id, protocol, silent_since }) =>

@@ -17,14 +17,17 @@ const ROUTES_MS = 2_000;
 /** After this time, in ms, the routes are read again for a host even if the previous read has not ended. */
 const READ_MS = 30_000;
 
-/** When the running read of routes began, in ms since 1970, by the host that gets them. Prevents a second read meanwhile. */
+/** By host: when the running read of routes for the host began, in ms since 1970. Prevents concurrent reads for one host. */
 const reading = new Map<string, number>();
 
-/** @throws {Problem} `host_incompatible`; `host_unavailable` when a host that knows no routes cannot get them */
+/**
+ * Takes a host's report, and answers with all hosts and routes.
+ * @throws {Problem} `host_incompatible`; `host_unavailable` when a host that has no routes cannot get them
+ */
 export async function hostReport(request: Request, context: RequestContext): Promise<Response> {
   const report = (await readHostJson(request, HOST_CALL_BYTES)) as HostReport;
   const hosts = unwrap(await hostsOf(context.env).report(report));
-  // Read last: the report may have moved apps.
+  // Reads the routes last, because the report may have moved apps.
   const answer: HostReportAnswer = { hosts, ...(await routesFor(report, context)) };
   return Response.json(answer);
 }

@@ -16,7 +16,7 @@ export interface Heard {
 /** The last reports of all hosts. Times in ms since 1970. */
 export interface Known {
   now: number;
-  /** Since when reports are received. */
+  /** When the Durable Object of all hosts began to receive reports. */
   since: number;
   heard: ReadonlyMap<string, Heard>;
   /** Ids of hosts that are not silent yet. */
@@ -24,8 +24,8 @@ export interface Known {
 }
 
 /**
- * Whether a host is silent: it has not reported for `SILENT_MS`. A host without any report since `since` can be silent
- * earlier: when no reporting host has got an answer from it for `SILENT_MS`. Then the same must be true of each other host
+ * Whether a host is silent: it has not reported for `SILENT_MS`. A host without any report since `since` is silent earlier
+ * under two conditions. No reporting host has got an answer from it for `SILENT_MS`, and the same is true of every other host
  * without a report.
  */
 export function isSilent(id: string, { now, since, heard, ids }: Known): boolean {

@@ -23,7 +23,8 @@ export async function mcp(request: Request, context: Context): Promise<Response>
   const readOnly = isReadOnly(url);
   if (request.method === 'POST') holdBody(request, holderOf(context));
   const parsedBody = request.method === 'POST' ? parseJson(await readText(request, BODY_LIMIT_BYTES)) : null;
-  // Loaded on first use. The MCP library takes as long to load as the rest of the control plane, and must not delay its start.
+  // Loads the MCP library on first use, because loading takes as long as for the rest of the control plane. At the start it
+  // would double the time.
   const { serve } = await import('./server.ts');
   return serve(request, parsedBody, context, readOnly);
 }
@@ -35,7 +36,7 @@ function requireOwnHost({ hostname }: URL, { BASE_DOMAIN, PUBLIC_API_URL }: Env)
     throw new Problem('forbidden', `Cellar does not serve MCP at ${hostname}; use ${PUBLIC_API_URL}.`);
 }
 
-/** @throws {Problem} `forbidden` for a page of an origin that is neither this one nor in `RUNNER_CORS_ORIGINS` */
+/** Accepts pages only of this origin and of `RUNNER_CORS_ORIGINS`. @throws {Problem} `forbidden` for other pages */
 function requireOrigin(request: Request, url: URL, env: Env): void {
   const origin = request.headers.get('origin');
   if (origin === null || origin === url.origin || allowedOrigin(request, env) !== null) return;

@@ -29,7 +29,7 @@ export async function run(context: Context, operation: Operation, given: object)
     const answer = readable(output);
     const text = JSON.stringify(answer);
     if (text.length <= AGENT_ANSWER_CHARACTERS) return { text, hint: hintOf(answer) };
-    // Runs a read again with a smaller page, rather than truncate. An operation that changes something is not run again.
+    // Runs a read again with a smaller page, instead of truncating its answer. Does not repeat an operation with changes.
     const limit = Number(input.limit);
     if (operation.method !== 'GET' || !(limit > 1))
       return operation.name === 'metrics.get' ? newest(answer) : cut(answer);

@@ -48,9 +48,9 @@ const LONGEST_PATTERN = 60;
 /** One tool, with the operation that it runs. */
 export interface OwnTool {
   tool: Tool;
-  /** Null for the four tools of `REACHING`. */
+  /** The operation that the tool runs; null for the four tools of `REACHING`. */
   operation: Operation | null;
-  /** Whether it changes something. */
+  /** Whether the tool changes something. */
   changes: boolean;
 }
 
@@ -115,8 +115,8 @@ function slimInput(input: Json): Tool['inputSchema'] {
 }
 
 /**
- * Removes what a caller does not need from a schema: length limits, long patterns, rules for names, encodings that a
- * description names too, and `additionalProperties: false`. The schema of the values of a record stays.
+ * Removes the parts of a schema that a caller does not need: length limits, long patterns, rules for names, encodings that the
+ * description names too, and `additionalProperties: false`. Keeps the schema of the values of a record.
  */
 export function slim(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(slim);

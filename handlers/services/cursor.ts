@@ -9,7 +9,8 @@ const END = '\0';
  * Returns a cursor. It has at most `CURSOR_LENGTH` characters, because names and positions are bounded and nothing is
  * escaped.
  * @param list the list's name: its operation, and the id of the app or account that it belongs to
- * @param place the position at which the list continues; null at its end. Several strings must not contain NUL
+ * @param place the position at which the list continues; null at its end. If it has several strings, they must not contain
+ *   NUL
  */
 export function encodeCursor(list: string, place: string[] | null): string | null {
   if (place === null) return null;
@@ -22,7 +23,7 @@ export function encodeCursor(list: string, place: string[] | null): string | nul
 
 /**
  * Returns the position in a cursor, or null without a cursor.
- * @param list as given to `encodeCursor`
+ * @param list the list's name, as for `encodeCursor`
  * @param parts number of strings in the list's positions
  * @throws {Problem} `invalid_input` when the cursor is invalid or belongs to another list
  */

@@ -61,7 +61,7 @@ export async function requireHost(env: Env, host: string): Promise<SeenHost> {
     'host_not_found',
     named.length === 0
       ? `There is no host ${host}; \`cellar hosts\` lists them.`
-      : `Several hosts are called ${host}; say which, by the id: ${named.map(({ row }) => row.id).join(', ')}.`,
+      : `Several hosts are called ${host}; use the id of one of them: ${named.map(({ row }) => row.id).join(', ')}.`,
   );
 }
 

@@ -3,7 +3,7 @@ import type { Page } from '../../sqlite/control/page.ts';
 import { Problem } from '../problem.ts';
 import { decodeCursor, encodeCursor } from './cursor.ts';
 
-/** Returns the string after which a page begins, in a list that is ordered by one string. @param list as for `listAnswer` */
+/** Returns the string after which a page begins, in a list that is ordered by one string. @param list the list's name */
 export function pageAfter(
   list: string,
   { limit, cursor }: { limit: number; cursor?: string | undefined },
@@ -25,7 +25,7 @@ export function listAnswer<Row, Item>(
   return { items: page.rows.map(show), next_cursor: encodeCursor(list, page.next) };
 }
 
-/** Returns a page of a list in memory, ordered by key. @param list as for `listAnswer` */
+/** Returns a page of a list in memory, ordered by key. @param list the list's name */
 export function pageOf<Item>(
   list: string,
   items: readonly Item[],

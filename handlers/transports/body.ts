@@ -52,8 +52,8 @@ export async function readText(request: Request, limitBytes = BODY_BYTES): Promi
 }
 
 /**
- * Reads and drops the rest of a refused body, within limits. Without this, workerd closes the connection, mostly before the
- * client has read the refusal.
+ * Reads and drops the rest of a refused body, within limits. Otherwise workerd would close the connection,
+ * mostly before the client has read the response that refuses the request.
  */
 export async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
   const end = Date.now() + DISCARD_DEADLINE_MS;

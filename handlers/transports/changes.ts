@@ -1,4 +1,4 @@
-// Tracks whether an operation has changed something, or may have. An unexpected error itself does not say so.
+// Tracks whether an operation has changed something, or may have done so. An unexpected error alone does not show this.
 import type { Context } from '../context.ts';
 
 const READ = /^\s*SELECT\b/i;

@@ -41,8 +41,9 @@ export function idempotencyKey(headers: Headers): string | null {
  * Runs an operation once for each key of a caller, to its end even if the client disconnects. A repeated request gets the
  * stored answer, also if it is an error. The operation runs again only if it failed unexpectedly, with a 5xx or with 429,
  * and changed nothing.
- * @param input the validated input, with an app as the caller names it: after a deletion its slug is nobody's
- * @throws {Problem} the operation's, also for a repeat; `idempotency_mismatch`; `idempotency_in_progress`
+ * @param input the validated input. It names an app by the id or slug that the caller gave, because after a deletion a slug
+ *   cannot be resolved to an id.
+ * @throws {Problem} the operation's error, also for a repeated request; `idempotency_mismatch`; `idempotency_in_progress`
  */
 export async function once(
   context: Context,
@@ -64,7 +65,7 @@ export async function once(
 
 /**
  * Returns the stored answer to a repeated request; null for a request that is not a repeat.
- * @throws {Problem} as `once`, for a repeat
+ * @throws {Problem} the same errors as `once`, for a repeated request
  */
 export async function repeated(
   context: Context,

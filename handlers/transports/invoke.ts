@@ -35,7 +35,7 @@ export async function invoke(
   try {
     admitted = await admit(context, operation, operation.input, input);
   } catch (error) {
-    // A repeated deletion finds no app.
+    // A repeated deletion finds no app, but gets the stored answer of the first request.
     const isGone = error instanceof Problem && error.code === 'app_not_found';
     const kept =
       isGone && key !== null
@@ -71,9 +71,9 @@ export async function invoke(
 
 /** An input that the caller may use. */
 interface Admitted<Schema extends z.ZodObject> {
-  /** As the caller gave it. */
+  /** The validated input, with the app's id or slug as the caller gave it. */
   valid: z.output<Schema>;
-  /** With the app's id in place of its slug. */
+  /** The validated input, with the app's id in place of its slug. */
   checked: z.output<Schema>;
   /** Checks that the app exists. Queries D1 only if the app was not found before. @throws {Problem} `app_not_found` */
   requireApp: () => Promise<unknown>;

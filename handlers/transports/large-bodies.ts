@@ -8,8 +8,8 @@ const MOST_PER_ACCOUNT = 2;
 /** Maximum concurrent large bodies. Low, because a body of 36 MiB takes 200 MB while it is parsed and checked. */
 const MOST = 8;
 /**
- * Maximum concurrent large bodies with a signature. They count in `MOST` too. The signature is checked after the body is
- * read.
+ * Maximum concurrent large bodies that are not authenticated yet, because their signature can be checked only after they are
+ * read. They also count towards `MOST`.
  */
 const MOST_UNPROVED = 4;
 const UNPROVED = 'unproved ';
@@ -36,8 +36,8 @@ export function holdBody(request: Request, account: string): void {
 }
 
 /**
- * Like `holdBody`, for a body whose sender is not proved yet. It does not count in the limit of bodies that the account
- * sends.
+ * Like `holdBody`, for a body whose sender is not authenticated yet. Such a body does not count towards the account's limit of
+ * authenticated bodies.
  */
 export function holdUnproved(request: Request, account: string): void {
   holdBody(request, UNPROVED + account);

@@ -11,7 +11,7 @@ export const OBJECT_BYTES = '/v1/apps/:id/storage/r2/:bucket/raw';
 
 /**
  * Answers `PUT` on `OBJECT_BYTES`. Authorizes the caller before it reads the body.
- * @throws {Problem} as the services do; `forbidden`; `app_not_found`
+ * @throws {Problem} the errors of `putObjectBody` and `putPartBody`; `forbidden`; `app_not_found`
  */
 export async function putObject(
   request: Request,

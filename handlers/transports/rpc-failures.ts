@@ -7,7 +7,7 @@ export const INVALID_REQUEST = -32600;
 export const METHOD_NOT_FOUND = -32601;
 export const INVALID_PARAMS = -32602;
 const INTERNAL_ERROR = -32603;
-/** In the range for implementations: the operation was refused. `data.code` says why. */
+/** The operation was refused; `data.code` says why. JSON-RPC reserves this range of codes for implementations. */
 export const REFUSED = -32000;
 
 const messages: Record<number, string> = {
@@ -27,7 +27,7 @@ export interface Failed {
   error: { code: number; message: string; data: ProblemBody };
 }
 
-/** Returns the answer to a failed call. @param id of the call; null when it is not known */
+/** Returns the answer to a failed call. @param id the id of the call; null when it is unknown */
 export function failed(id: Id, code: number, problem: Problem): Failed {
   const error = { code, message: messages[code] ?? problem.message, data: problem.body() };
   return { jsonrpc: '2.0', id, error };

@@ -11,7 +11,7 @@ import { discard } from './body.ts';
  * Interval at which a stream checks its reader's rights, in ms. Queries the database only after somebody has lost rights.
  */
 const CHECK_EVERY_MS = 2_000;
-/** Maximum age of this check with several hosts, in ms: a host does not learn of rights that were lost at another host. */
+/** Maximum age of the last check with several hosts, in ms: a host does not learn of rights that another host removed. */
 const CHECK_HOSTS_MS = 20_000;
 /** Maximum age of the last check of a sender's rights, in ms, when a chunk of its body is forwarded. */
 const CHECK_VALID_MS = 2_000;
@@ -19,7 +19,7 @@ const CHECK_VALID_MS = 2_000;
 /** Maximum bytes of one read of a body. Smaller reads would cost much CPU time for a large body. */
 const BUFFER_BYTES = 256 * 1024;
 
-/** Thrown when the sender of a body loses the right to send it before its end. With a status of 5xx, the check failed. */
+/** Thrown when the sender of a body loses the right to send it before its end. With a 5xx status, the check itself failed. */
 export class RightsLost extends Problem {
   constructor({ code, message, status }: Problem) {
     super(code, status < 500 ? `Your rights changed before the end of the request. ${message}` : message);
@@ -84,7 +84,7 @@ export async function sendWhileAllowed<Answer>(
   const requireRights = async () => {
     const [losses, now] = [rightsLost(), Date.now()];
     if (losses === seenLosses && now < checkedAt + CHECK_VALID_MS) return;
-    // A large body is checked many times: a short fault of the database must not end it.
+    // Retries, because a large body is checked many times, and a short database failure must not end the upload.
     await withRetries(check);
     [seenLosses, checkedAt] = [losses, now];
   };
@@ -112,7 +112,7 @@ export async function sendWhileAllowed<Answer>(
   });
   const sent = send(readable);
   await sent.catch(() => {});
-  // Ignores an answer of the host: workerd ends an aborted body without a length as if it were complete.
+  // After a loss of rights, ignores the host's answer: workerd ends an aborted body without a length as if it were complete.
   if (lost === null) return sent;
   await forwarded;
   throw lost;

@@ -5,8 +5,8 @@ const COMPRESSED_BYTES = 1_000;
 
 /**
  * Compresses JSON of at least `COMPRESSED_BYTES` if the browser accepts gzip. The API itself compresses nothing, because its
- * other clients are near. Files, which have an etag, are not compressed: a browser resumes an interrupted download at an
- * offset.
+ * other clients are usually close in the network. Does not compress files, which have an etag, because a browser resumes an
+ * interrupted download at a byte offset.
  */
 export function compressed(response: Response, accepted: string): Response {
   const { headers, body } = response;

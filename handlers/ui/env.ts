@@ -1,7 +1,7 @@
 // Bindings of the control UI's Worker.
 import type { UiFiles } from '../contract/host/ui-files.ts';
 
-/** Every string is set by the host. */
+/** Bindings. The host sets all those of type string. */
 export interface Env {
   /** Sign-in data, such as passwords and sessions, and nothing else. */
   DB: D1Database;

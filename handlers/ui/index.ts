@@ -22,7 +22,7 @@ import { begin, CALLBACK, end, endOldSession, requireAllowedWay, shownProvider }
 const CLEAN_EVERY_MS = 10 * 60_000;
 /** Interval at which a stream's session is checked again, in ms. */
 const CHECK_EVERY_MS = 60_000;
-/** Number of such checks after which a stream is closed. The page then opens a new one, and the API authorizes it again. */
+/** Number of these intervals after which a stream is closed. The page then opens a new stream, which the API authorizes. */
 const CHECKS_LIMIT = 10;
 /**
  * Maximum bytes of a body for better-auth. The largest is the attestation of a security key, which contains certificates.
@@ -133,8 +133,8 @@ class Server {
   }
 
   /**
-   * Answers with the person's sessions, also to a session that is older than a day, which better-auth's route refuses. The
-   * answer has the tokens of the sessions: without the signature of its cookie, a token can only end its session.
+   * Answers with the person's sessions. better-auth's own route would refuse this to a session that is older than a day. The
+   * answer has the tokens of the sessions. Without the signature of the session's cookie, a token can only end its session.
    */
   async #sessions(request: Request, auth: Auth): Promise<Response> {
     const { id, headers } = await this.#whoIs(request);
@@ -142,7 +142,7 @@ class Server {
     return Response.json(await internalAdapter.listSessions(id, { onlyActiveSessions: true }), { headers });
   }
 
-  /** Ends the session of a request's cookie if it is too old: some routes of better-auth replace it by a new one. */
+  /** Ends the session of a request's cookie if it is too old. Otherwise some better-auth routes would replace it by a new one. */
   async #endOldSession({ headers }: Request, auth: Auth): Promise<void> {
     if (this.#env.OIDC_URL === '' || !headers.has('cookie')) return;
     const found = await auth.api.getSession({ headers, query: { disableRefresh: true } });
@@ -197,7 +197,7 @@ class Server {
   }
 
   /**
-   * Closes a stream after its reader's session or account has ended. Also closes it in place of check number `CHECKS_LIMIT`.
+   * Closes a stream after its reader's session or account has ended. Also closes it after `CHECKS_LIMIT` intervals.
    */
   #whileSignedIn(request: Request, response: Response, execution: ExecutionContext): Response {
     const { readable, writable } = new TransformStream();

@@ -1,5 +1,5 @@
-// Rate limits of clients, and delays against guessing an account's password. They are in memory, because one process serves
-// all clients of a host, and no client can restart it.
+// Rate limits of clients, and delays against guessing an account's password. The counts are in memory, because one process
+// serves all clients of a host, and no client can restart the process.
 import { Problem } from '../problem.ts';
 
 const MINUTE_MS = 60_000;

@@ -34,7 +34,7 @@ const OTHER_WAYS = [
 const NAME_CHARACTERS = 100;
 /**
  * Maximum age of a session, in ms, of a person whom the provider knows, and of everybody when the provider is required.
- * Groups are read only at a sign-in, so people must repeat it.
+ * Groups are read only at a sign-in, so people must sign in again.
  */
 const SESSION_MS = 24 * 3_600_000;
 
@@ -43,7 +43,7 @@ interface Library {
   handler: (request: Request) => Promise<Response>;
 }
 
-/** Returns what the sign-in page shows of the provider; null without a provider. */
+/** Returns the data about the provider that the sign-in page shows; null without a provider. */
 export function shownProvider({ OIDC_URL, OIDC_NAME, OIDC_REQUIRED }: Env) {
   return OIDC_URL === '' ? null : { name: OIDC_NAME, required: OIDC_REQUIRED === 'on' };
 }

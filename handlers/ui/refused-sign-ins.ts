@@ -7,8 +7,8 @@ import { addressOf } from './limits.ts';
 export interface Claimant {
   account?: string | undefined;
   /**
-   * The entered e-mail address, which finds the account. The audit entry omits it, because people enter passwords there by
-   * mistake.
+   * The entered e-mail address, by which the account is found. The audit entry omits it, because people sometimes enter their
+   * password in this field by mistake.
    */
   email?: string | undefined;
 }

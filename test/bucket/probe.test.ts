@@ -50,9 +50,12 @@ test('a store that is slow, but answers each request in time, passes', async () 
 
 test('all checks together have a deadline', async (t) => {
   await using store = await new MemoryStore().start();
+  store.faults = { hangs: ({ method }) => method === 'GET' };
   const from = performance.now();
   t.mock.method(performance, 'now', () => from + store.asked.length * 15_000);
+  const startedAt = Date.now();
   await assert.rejects(probe(store.place()), /"read": .*timeout/);
+  assert.ok(Date.now() - startedAt < 9_000, 'the read has less than its own 10 seconds');
 });
 
 test('an answer that took long says nothing about the clock, unless it is outside of that time', () => {

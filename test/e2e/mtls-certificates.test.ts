@@ -192,7 +192,7 @@ test('uploads are checked, and numbers and scopes of keys', async () => {
     [{ private_key: read('server.pem') }, /"private_key" is not the key of the first certificate/],
     [{ certificates: read('version-1.pem') }, /not of version 3/],
     [{ certificates: 'x'.repeat(70_000) }, /65536/],
-    [{ ca: true }, /certificates of authorities/],
+    [{ ca: true }, /does not store CA certificates/],
   ] as const) {
     const { status, message: said } = await upload({ ...given(), ...wrong });
     assert.equal(status, 400, String(said));

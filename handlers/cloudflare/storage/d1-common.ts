@@ -11,7 +11,7 @@ export function databaseOf(context: CallContext): Promise<Kept> {
 
 /**
  * Returns D1's `meta` of one statement.
- * @param duration of the whole request, in ms, for its last statement; 0 for others
+ * @param duration for the last statement, the duration of the whole request in ms; for other statements, 0
  */
 export function metaOf(figures: object, duration: number) {
   const timings = { sql_duration_ms: duration };

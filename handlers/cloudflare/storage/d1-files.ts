@@ -51,7 +51,7 @@ export const databaseFileCalls = [
       const { env, request, words } = context;
       const name = words.file!;
       requireBody(request);
-      // Checked first: otherwise requests with made-up names would count in the limit of large bodies for all accounts.
+      // Checks first that the file exists. Otherwise anybody could use up the shared limit of large bodies with invented names.
       await requireFile(await stored(env, name)).cancel();
       holdBody(request, name.split('-', 1)[0]!);
       const sql = await readBytes(request, D1_SQL_BYTES);

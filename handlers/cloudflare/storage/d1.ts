@@ -11,7 +11,7 @@ import { DATABASES, databaseOf, metaOf } from './d1-common.ts';
 import { databaseFileCalls } from './d1-files.ts';
 import { type Kept, keptOf, nameOfNew, noJurisdiction, numberedPage } from './kept.ts';
 
-/** A BLOB, as D1's JSON has it in parameters and in rows. */
+/** A BLOB in D1's JSON, in parameters and in rows: a list of the byte values. */
 const bytes = z.array(z.int().min(0).max(255));
 const parameter = z.union([z.string(), z.number(), z.boolean(), z.null(), bytes]);
 const single = { sql: z.string(), params: z.array(parameter).nullish() };
@@ -46,7 +46,8 @@ export const databaseCalls = [
     as: 'storage.overview',
     answer: async (context) => {
       const name = context.words.database!;
-      // Only commands give `fields`. A deploy only checks the name of the app's own database, which other apps may have too.
+      // Wrangler's commands send `fields`, and a deploy does not. A deploy asks about the app's own database, whose name other
+      // apps may use too.
       const isDeploy = !context.url.searchParams.has('fields');
       const found = await databaseOf(context).catch((error) => {
         if (!isDeploy) throw error;
@@ -54,7 +55,7 @@ export const databaseCalls = [
         if (!(error instanceof Problem && error.code === 'forbidden')) throw error;
         throw new CloudflareError(404, CODES.DATABASE_NOT_FOUND, error.message);
       });
-      // A deploy binds the `uuid` of the answer. A database that matches only by its binding is another app's.
+      // A deploy binds the `uuid` of the answer. If only the name of a binding matches, the database belongs to another app.
       if (found === null || (isDeploy && found.name !== name)) return shownAs(name, context.at);
       const { databases } = await run(context, 'storage.overview', { id: found.app.id });
       const described = databases.find(({ id }) => id === found.id);

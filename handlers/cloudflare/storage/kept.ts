@@ -41,7 +41,7 @@ const NOT_FOUND: Record<Kind, Code> = {
   workflows: CODES.WORKFLOW_NOT_FOUND,
 };
 
-/** Returns the apps on which the caller has the needed role, each with its storage. See `allApps`. */
+/** Returns the apps of `allApps` on which the caller has the needed role, each with its storage. */
 export async function keptPlaces(context: CallContext): Promise<PlacesOfApp[]> {
   const apps = await allApps(context);
   const may = await Promise.all(apps.map(({ id }) => hasRole(context, id)));
@@ -102,8 +102,8 @@ export async function findKept(context: CallContext, kind: Kind, name: string): 
 }
 
 /**
- * As `findKept`, for what Wrangler asks before a deploy. If the owner is not clear or not accessible, the answer is 404, as
- * for a new name: the deploy then makes the app's own.
+ * Finds a resource like `findKept`, for Wrangler's check before a deploy. If several apps have the resource, or the caller
+ * may not use its app, the answer is 404, as for a new name. The deploy then creates a resource of the app's own.
  */
 export async function findKeptBeforeDeploy(context: CallContext, kind: Kind, name: string): Promise<Kept> {
   try {
@@ -161,7 +161,10 @@ async function refuseHidden(context: CallContext, kind: Kind, name: string): Pro
 /** The name of storage to create. A call only validates the name: the first deploy that binds the storage creates it. */
 export const nameOfNew = z.string().min(1).max(200);
 
-/** The jurisdiction of new storage: it is refused, because Wrangler refuses the next deploy when a list has none. */
+/**
+ * Refuses a jurisdiction of new storage. Cellar's lists show no jurisdictions, so Wrangler would refuse the next deploy of a
+ * project that names one.
+ */
 export const noJurisdiction = z
   .undefined('must be left out: Cellar has no locations, so remove it from the configuration')
   .optional();

@@ -21,7 +21,8 @@ const FORM_BYTES = 64 * 1024;
 /** The latest time that a JavaScript `Date` can have, in s since 1970. */
 const MAX_DATE_S = 8.64e12;
 /**
- * Maximum bytes of a bulk call: enough for a value of `KV_VALUE_BYTES` in base64. Wrangler splits bulk input only by keys.
+ * Maximum bytes of a bulk call: enough for one value of `KV_VALUE_BYTES` in base64. Wrangler splits bulk input by the number
+ * of keys, not by bytes.
  */
 const BULK_BYTES = 36 * 2 ** 20;
 /** Maximum keys of one page, as in Cellar's own API. */
@@ -49,7 +50,7 @@ export const namespaceCalls = [
     answer: async (context) =>
       numberedPage(
         context,
-        // `wrangler kv namespace create` chose the title as the id.
+        // The title is also the id, as in the answer to `wrangler kv namespace create`.
         (await keptOf(context, 'namespaces')).map(({ name }) => ({
           id: name,
           title: name,

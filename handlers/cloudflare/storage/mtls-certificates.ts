@@ -57,7 +57,7 @@ export const mtlsCertificateCalls = [
         throw new CloudflareError(
           400,
           CODES.BAD_REQUEST,
-          'Cellar does not store certificates of authorities: upload a client certificate, with `wrangler mtls-certificate upload`.',
+          'Cellar does not store CA certificates: upload a client certificate, with `wrangler mtls-certificate upload`.',
         );
       const id = uuidOf(newId());
       const body = { id, certificates, private_key };

@@ -16,7 +16,7 @@ const Metrics = z.object({
   operationName: z.literal('getR2StorageMetrics'),
   variables: z.object({ accountTag: z.string(), filter: z.object({ bucketName: z.string() }) }),
 });
-/** Cloudflare's error code for a missing object, by our own. */
+/** Maps Cellar's error code for a missing object to Cloudflare's code. */
 const NO_OBJECT = { storage_not_found: CODES.SCRIPT_NOT_FOUND } as const;
 
 export const bucketCalls = [

@@ -189,7 +189,7 @@ async function listInstances(context: CallContext) {
     workflow,
     ...(status && { status }),
     since: timeIn(searchParams, 'date_start'),
-    // Wrangler's range includes its end.
+    // Adds 1 ms, because Wrangler's range includes its end, and `until` does not.
     until: timeIn(searchParams, 'date_end', 1),
     limit: Math.min(200, Math.max(1, Math.floor(Number(searchParams.get('per_page') ?? 50)) || 50)),
     cursor: searchParams.get('cursor') ?? undefined,
@@ -206,7 +206,10 @@ async function listInstances(context: CallContext) {
   return new Page(items, { count: items.length, ...(page.next_cursor && { cursor: page.next_cursor }) });
 }
 
-/** Returns the time in a query, plus some ms; undefined without one. @throws {Problem} `invalid_input` for another text */
+/**
+ * Returns the time in the query field `name`, plus `laterMs`; undefined when the field is missing.
+ * @throws {Problem} `invalid_input` when the text is not a time
+ */
 function timeIn(query: URLSearchParams, name: string, laterMs = 0): string | undefined {
   const text = query.get(name);
   if (text === null) return undefined;

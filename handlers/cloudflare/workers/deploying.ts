@@ -44,8 +44,9 @@ export async function changeSecrets({ host }: Context, appId: string, changes: C
 }
 
 /**
- * Changes the triggers of the live release, such as crons, and waits for that deploy. Does nothing when nothing changes.
- * @throws {Problem} `deploy_failed`, and `release_unavailable` when nothing is deployed
+ * Changes the triggers of the live release, such as crons, by a new deploy, and waits for its end. Deploys nothing when the
+ * triggers are the same.
+ * @throws {Problem} `deploy_failed`, and `release_unavailable` when the app has no live release
  */
 export async function changeTriggers(
   context: CallContext,

@@ -1,4 +1,4 @@
-// Calls about the Workers that use a Worker. Wrangler asks before it deletes one, and names them.
+// Calls that list the Workers which use a given Worker. Wrangler makes them before it deletes a Worker, and shows the list.
 import type { AppRow } from '../../../sqlite/control/apps/apps.ts';
 import type { DescribedRelease } from '../../contract/host/host-releases.ts';
 import { Problem } from '../../problem.ts';
@@ -39,7 +39,10 @@ export const referenceCalls = [
   }),
 ];
 
-/** Returns the caller's other apps of the same owner, with their live releases. A release names only such apps. */
+/**
+ * Returns the other apps of the app's owner that the caller sees, with their live releases. A release can refer only to apps
+ * of its own owner.
+ */
 async function siblingsOf(
   context: CallContext,
   app: AppRow,

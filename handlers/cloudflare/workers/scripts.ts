@@ -37,8 +37,8 @@ export const scriptCalls = [
     method: 'GET',
     path: '/accounts/:account/workers/durable_objects/namespaces',
     as: 'apps.list',
-    // Wrangler searches this list for containers that it has deployed. In Cellar containers belong to a release, so it is
-    // empty.
+    // Wrangler searches this list for containers that it has deployed. The list is empty, because in Cellar containers belong
+    // to a release.
     answer: async () => wholeList([]),
   }),
   appCall({
@@ -125,7 +125,7 @@ export const scriptCalls = [
     path: `${SCRIPT}/subdomain`,
     as: 'deploys.create',
     body: z.looseObject({}),
-    // Always enabled, because an app cannot be removed from its address.
+    // The answer is always that the address is enabled, because an app cannot be removed from its address.
     answer: async ({ env }, _body, app) => subdomainOf(app, env.PUBLIC_APP_URL),
   }),
 ];
@@ -246,7 +246,7 @@ export function bindingsOf(release: DescribedRelease, slug: string) {
   ];
 }
 
-/** Creates the app, or the script of a dispatch namespace, on the host that has its upload. */
+/** Creates the app, or the script of a dispatch namespace, on the host that stores the upload. */
 async function createApp(context: CallContext): Promise<{ id: string }> {
   const newHome = await homeOfUpload(context, null);
   const { account, words } = context;

@@ -11,7 +11,7 @@ export const siteCalls = [
   newAppCall({
     method: 'GET',
     path: `${NAMESPACE}/keys`,
-    // An empty list makes Wrangler send all files, and remove none that an earlier release may need.
+    // With an empty list, Wrangler sends all files. It then also deletes no file that an earlier release may need.
     answer: async () => new Page([], { count: 0, cursor: '' }),
   }),
   newAppCall({

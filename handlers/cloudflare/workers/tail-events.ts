@@ -1,4 +1,4 @@
-// Makes the events of a tail: an app's requests, each with its log lines, and log lines without a request.
+// Builds the events of `wrangler tail`: an app's requests, each with its log lines, and log lines without a request.
 import * as z from 'zod';
 import type { TailedLine, TailedRequest } from '../../contract/host/host-calls.ts';
 import { uuidOf } from '../../contract/id.ts';
@@ -26,7 +26,7 @@ type Outcome = 'ok' | 'exception' | 'exceededCpu' | 'canceled' | 'unknown';
 interface Waiting {
   lines: TailedLine[];
   request: TailedRequest | null;
-  /** Time at which the event is sent, in ms since 1970, if not earlier. */
+  /** The latest time at which the event is sent, in ms since 1970. */
   until: number;
 }
 

@@ -18,7 +18,8 @@ export async function homeOfUpload(
 }
 
 /**
- * Returns the host for which the hash of host and name is highest. When hosts join or leave, few names change their host.
+ * Returns the host for which the hash of host and name is highest (rendezvous hashing). When hosts join or leave, few names
+ * change their host.
  */
 async function hostByName(hosts: HostRow[], name: string): Promise<string | undefined> {
   const ranked = await Promise.all(

@@ -135,7 +135,7 @@ export const versionCalls = [
   }),
 ];
 
-/** Returns an app's secrets, which all its versions have; none for a caller who may not list them. */
+/** Returns an app's secrets, which all its versions have. The list is empty for a caller who may not list secrets. */
 async function visibleSecretsOf(context: CallContext, id: string): ReturnType<typeof secretsOf> {
   try {
     return await secretsOf(context, id);
@@ -146,8 +146,8 @@ async function visibleSecretsOf(context: CallContext, id: string): ReturnType<ty
 }
 
 /**
- * Returns the deploys that changed the version. Others changed only its crons or the like. `wrangler rollback` takes the
- * version of the second deployment.
+ * Returns the deploys that changed the version. Leaves out deploys that changed only settings such as crons, because
+ * `wrangler rollback` goes back to the version of the second deployment in the list.
  * @param deploys newest first
  */
 function deploymentsOf(deploys: Deploy[]): Deploy[] {

@@ -45,14 +45,14 @@ export const AppHome = z.strictObject({ id: z.string(), name: z.string() });
 export const App = z.strictObject({
   id,
   slug: z.string(),
-  /** An account's id. */
+  /** The id of the account that owns the app. */
   owner: id,
   desired_state: desiredState,
   storage: appStorage,
-  /** The host that runs it; null in a Cellar of one. */
+  /** The host that runs the app; null in a Cellar of one host. */
   home: AppHome.nullable(),
   replicas: z.int(),
-  /** Its place in a dispatch namespace; null for an app with an address of its own. */
+  /** The app's dispatch namespace and script name; null for an app outside of dispatch namespaces. */
   dispatch: z.strictObject({ namespace: z.string(), script: z.string() }).nullable(),
   /** Whether visitors get the maintenance page of the app. */
   maintenance: z.boolean(),
@@ -114,7 +114,8 @@ export const apps = [
     path: '/v1/apps',
     needs: 'account',
     /**
-     * `host`: the id of the apps' home. Scripts of dispatch namespaces are listed only with `host` or `dispatch_namespace`.
+     * `host`: the id of the host that runs the apps. Scripts of dispatch namespaces are listed only with `host` or
+     * `dispatch_namespace`.
      */
     input: z.strictObject({
       owner: reference.optional(),
@@ -135,7 +136,7 @@ export const apps = [
       items: z.array(
         z.strictObject({
           ...App.shape,
-          /** Null while the host does not answer. */
+          /** The app's figures; null while the host does not answer. */
           figures: AppFigures.nullable(),
           last_deploy: z
             .strictObject({ id, message: z.string(), author: z.string(), status: deployStatus, at: time })

@@ -33,7 +33,7 @@ const commandLine = z
   .regex(/^[^\0]*$/, 'must not have a NUL character')
   .refine((value) => value.trim() !== '', { error: 'must be a command, or null' });
 
-/** `main`: each push to main; `tags`: a pushed tag with the highest version; `manual`: only what `deploys.create` names. */
+/** `main`: each push to main; `tags`: a pushed tag with the highest version; `manual`: only calls of `deploys.create`. */
 const deployOn = z.enum(['main', 'tags', 'manual']);
 
 /** If a field is null, Cellar detects its value. If `release_command` is null, no command runs. */

@@ -5,7 +5,7 @@ import { operation } from '../operation.ts';
 
 /** A finished run of a cron. */
 export const CronRun = z.strictObject({
-  /** When it began. */
+  /** When the run began. */
   at: time,
   /** `manual`: started by a person. */
   trigger: z.enum(['schedule', 'manual']),
@@ -28,7 +28,7 @@ export const crons = [
       z.strictObject({
         /** The expression, in UTC. */
         cron: z.string(),
-        /** Null while the app is stopped. A time in the past: the cron is running now. */
+        /** Time of the next run; null while the app is stopped. A time in the past means that the cron is running now. */
         next_at: time.nullable(),
         last_run: CronRun.nullable(),
       }),

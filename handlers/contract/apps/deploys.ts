@@ -21,7 +21,7 @@ export const deployStatus = z.enum([
 export const Deploy = z.strictObject({
   id,
   app_id: id,
-  /** The commit. Empty for an upload, which has no commit. `ref` is empty then, too. */
+  /** The commit. For an upload, which has no commit, `sha` and `ref` are empty. */
   sha: z.string(),
   ref: z.string(),
   message: z.string(),
@@ -32,7 +32,7 @@ export const Deploy = z.strictObject({
   version: z.strictObject({ id, tag: z.string(), message: z.string(), created_at: time }),
   trigger: z.enum(['push', 'rollback', 'commit', 'redeploy', 'import', 'upload', 'promote']),
   status: deployStatus,
-  /** Whether its release is still kept. */
+  /** Whether the release of the deploy is still stored. */
   can_roll_back: z.boolean(),
   steps: z.array(
     z.strictObject({

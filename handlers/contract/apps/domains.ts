@@ -51,7 +51,7 @@ export const Domain = z.strictObject({
    * served.
    */
   state: z.enum(['pending', 'active']),
-  /** Why it is pending, by the last DNS lookup; null while it is active, and before the first lookup. */
+  /** Why the hostname is pending, by the last DNS lookup; null for an active hostname, and before the first lookup. */
   reason: z.string().nullable(),
   /** Time of the last DNS lookup; null before the first one. */
   checked_at: time.nullable(),
@@ -60,22 +60,22 @@ export const Domain = z.strictObject({
 });
 export type Domain = z.output<typeof Domain>;
 
-/** Timeout of a DNS lookup, in ms. Before it starts, a lookup may wait as long in the queue. */
+/** Timeout of a DNS lookup, in ms. A lookup may also wait in the queue for up to this time before it starts. */
 export const DOMAIN_LOOKUP_MS = 5_000;
 
 /** DNS state of a hostname, and its certificate. */
 const lookup = {
   dns: z.strictObject({
     /**
-     * `here`: resolves to this machine. `elsewhere`: to other addresses only, which is normal behind a reverse proxy. `none`:
-     * does not resolve. `unknown`: no name server answered in time.
+     * `here`: the hostname resolves to this machine. `elsewhere`: it resolves only to other addresses, which is normal behind a
+     * reverse proxy. `none`: it does not resolve. `unknown`: no name server answered in time.
      */
     leads: z.enum(['here', 'elsewhere', 'none', 'unknown']),
     /** Addresses of the hostname, at most 20. */
     addresses: z.array(z.string()),
     /** The target of its CNAME, if it has one. */
     alias: z.string().nullable(),
-    /** Known public addresses of this machine: those of its interfaces and of the base domain; at most 20. */
+    /** Known public addresses of this machine, from its network interfaces and from the DNS of the base domain; at most 20. */
     machine: z.array(z.string()),
     /** TXT records of `_cellar.<hostname>`, at most 20. */
     texts: z.array(z.string()),

@@ -1,4 +1,4 @@
-// What the edge does with the requests of an app: its rate limits and its maintenance page.
+// Settings with which the edge handles the requests of an app: rate limits and the maintenance page.
 import * as z from 'zod';
 import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -9,9 +9,9 @@ import { byteLength } from '../text.ts';
 const perMinute = z.int().min(0).max(10_000_000);
 
 export const Limits = z.strictObject({
-  /** Per visitor. */
+  /** Limit for each visitor. */
   clientRpm: perMinute.nullable(),
-  /** All visitors together. */
+  /** Limit for all visitors together. */
   appRpm: perMinute.nullable(),
   defaults: z.strictObject({ clientRpm: perMinute, appRpm: perMinute }),
 });

@@ -4,7 +4,7 @@ import { reference } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { appStorage } from './apps.ts';
 
-/** What a move transfers: totals of an app and its previews. */
+/** The data that a move transfers, as totals of an app and its previews. */
 export const MovePlan = z.strictObject({
   from: appStorage,
   to: appStorage,

@@ -10,7 +10,7 @@ const IGNORED = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g;
 export function pathFault(path: string): string | null {
   if (path === '') return 'must not be empty';
   if (!path.isWellFormed()) return 'must be valid Unicode';
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern refuses them
   if (/[\u0000-\u001f\u007f\\]/.test(path)) return 'must not have control characters or backslashes';
   if (path.startsWith('/')) return 'must be relative to the root of the repository';
   if (byteLength(path) > PATH_BYTES) return `must have at most ${PATH_BYTES} bytes`;

@@ -19,11 +19,11 @@ export const Preview = z.strictObject({
   /** First part of its address, before `--` and the app's slug. */
   name: z.string(),
   url: z.string(),
-  /** Its branch; null for an upload. */
+  /** The branch of the preview; null for an upload. */
   branch: z.string().nullable(),
   /** Whether one of its releases is live at the address. */
   serves: z.boolean(),
-  /** Its newest deploy. Its log is read with `previews.log`. */
+  /** The newest deploy of the preview; null before the first deploy. `previews.log` reads its log. */
   deploy: z
     .strictObject({
       id,

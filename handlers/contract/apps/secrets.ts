@@ -13,7 +13,7 @@ const name = z
     error: 'is a name that JavaScript reserves; choose another name',
   });
 
-/** The value is passed in the environment of the app's process, where a NUL byte would end it. */
+/** The value of a secret. The app's process gets the value in its environment, where a NUL byte would end the value. */
 export const secretValue = z
   .string()
   .max(SECRET_VALUE_BYTES)
@@ -46,9 +46,12 @@ export const secrets = [
     input: z.strictObject({ id: reference, name, value: secretValue }),
     output: z.strictObject({
       ...Secret.shape,
-      /** Whether a running process has it already. */
+      /** Whether a running process has the secret already. */
       in_effect: z.boolean(),
-      /** Why the app did not start with it; then the previous process keeps running. Null: it did, or need not start. */
+      /**
+       * Why the app did not start with the secret; then the previous process keeps running. Null: the app started, or did not
+       * need to start.
+       */
       problem: z.string().nullable(),
     }),
     status: 201,
@@ -91,11 +94,14 @@ export const Var = z.strictObject({
 });
 export type Var = z.output<typeof Var>;
 
-/** The result of a change for the app's process. */
+/** How a change affected the app's process. */
 const renewal = {
   /** Whether a running process has the change already. */
   in_effect: z.boolean(),
-  /** Why the app did not start with the change; then the previous process keeps running. Null: it did, or need not start. */
+  /**
+   * Why the app did not start with the change; then the previous process keeps running. Null: the app started, or did not need
+   * to start.
+   */
   problem: z.string().nullable(),
 };
 

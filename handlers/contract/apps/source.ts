@@ -25,7 +25,7 @@ const ref = z
   .string()
   .min(1)
   .max(255)
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern refuses them
   .regex(/^(?!-)[^\u0000-\u0020\u007f:?*[\\{]+$/, 'must name a branch, a tag or a commit');
 /**
  * The e-mail addresses that browsers accept, such as `root@localhost`. Excludes `.` and `'` at the beginning, which git strips.
@@ -128,7 +128,7 @@ export const source = [
       id: reference,
       path,
       ref: ref.optional(),
-      /** As in the HTTP header, such as `bytes=0-99`. */
+      /** A byte range as in the HTTP header `Range`, such as `bytes=0-99`. */
       range: z.string().max(100).optional(),
     }),
     output: z.strictObject({
@@ -176,7 +176,7 @@ export const source = [
           deletions: z.int().nullable(),
         }),
       ),
-      /** In unified format, at most 1 MiB. */
+      /** The diff in unified format, at most 1 MiB. */
       diff: z.string(),
       truncated: z.boolean(),
     }),
@@ -195,7 +195,7 @@ export const source = [
       author_name: text(200)
         .regex(/[^\s.,:;<>"\\']/, 'must have a letter or digit')
         .optional(),
-      /** The commit that main must point to. */
+      /** The commit that main must point to; otherwise the new commit is refused. */
       parent: sha.optional(),
       files: changes,
     }),

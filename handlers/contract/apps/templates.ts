@@ -3,7 +3,7 @@
 export interface Template {
   name: string;
   title: string;
-  /** One sentence: what it is, and which features of Workers it shows. */
+  /** One sentence that describes the app, and names the features of Workers that the app uses. */
   description: string;
 }
 

@@ -1,10 +1,10 @@
-// Versions: what a deploy serves, and which versions share the requests of an app.
+// Versions of an app. Each deploy serves one version. Two versions can share the requests of an app.
 import * as z from 'zod';
 import { id, reference, time } from '../fields.ts';
 import type { DeployFact, DeployVersion } from '../host/host-calls.ts';
 import { operation } from '../operation.ts';
 
-/** Returns the version that a deploy serves: its own, or that of an earlier deploy. */
+/** Returns the version that a deploy serves: its own version, or the version of an earlier deploy. */
 export function versionOf({ id, message, created_at, version }: DeployFact): DeployVersion {
   return version ?? { id, tag: '', message, created_at };
 }
@@ -16,8 +16,8 @@ export const MESSAGE_LENGTH = 1000;
 const percentage = z.number().min(0).max(100).multipleOf(0.001);
 
 /**
- * The versions that serve an app: two share its requests, or one has all of them. The first one is the live release's. Empty
- * without a live release.
+ * The versions that serve an app: two versions share its requests, or one version gets all of them. The first version is that
+ * of the live release. The list is empty without a live release.
  */
 export const Split = z.strictObject({
   versions: z.array(

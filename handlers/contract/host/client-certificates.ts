@@ -5,7 +5,7 @@ export interface NewCertificate {
   id: string;
   /** The certificate and its chain, in PEM. */
   certificates: string;
-  /** In PEM. */
+  /** The private key in PEM format. */
   private_key: string;
 }
 

@@ -2,11 +2,11 @@
 import type { LogLine } from '../telemetry/logs.ts';
 
 /**
- * The settings of an app's builds. `null`: the build detects the value; without a release command, none runs. No folder
+ * The settings of an app's builds. `null`: the build detects the value; for `release_command`, no command runs. No folder
  * contains `..` or starts with a slash.
  */
 export interface BuildSettings {
-  /** Where in the repository the project is. */
+  /** The folder of the project in the repository. */
   root_directory: string | null;
   /** Shell command, run in the root directory. */
   install_command: string | null;
@@ -29,44 +29,44 @@ export interface Mail {
 export interface WantedApp {
   id: string;
   slug: string;
-  /** The account that owns it. An older control plane does not send it. */
+  /** The id of the account that owns the app. An older control plane does not send it. */
   owner?: string;
-  /** Raised on every transition. One counter serves all apps, so that a restored older D1 is detected. */
+  /** Raised by each transition. All apps share one counter, so that the host detects when D1 was restored to an older state. */
   generation: number;
   desired_state: 'running' | 'stopped';
   /** Custom hostnames, lower case, besides `<slug>.<base domain>`. */
   hostnames: string[];
-  /** Its e-mail addresses; `*@domain` stands for all of a domain. A missing field means none. */
+  /** The app's e-mail addresses; `*@domain` stands for all addresses of a domain. A missing field means no addresses. */
   mail?: string[];
-  /** Its TCP ports. A missing field means none. */
+  /** The app's TCP ports. A missing field means no ports. */
   tcp?: number[];
   /** Variables for install and build. */
   env: Record<string, string>;
   /** JSON values that override the Worker's variables. An older control plane does not send it. */
   vars?: Record<string, unknown>;
-  /** An older control plane does not send it. */
+  /** Build settings. An older control plane does not send them. */
   builds?: BuildSettings;
-  /** Which pushes to its repository in Cellar are deployed. An older control plane leaves it out, which means `main`. */
+  /** Which pushes to the app's repository in Cellar are deployed. Missing from an older control plane, which means `main`. */
   deploy_on?: 'main' | 'tags' | 'manual';
   /** Rate limits at the edge in requests per minute, per visitor and in total: null is the platform's default, 0 is off. */
   limits: { clientRpm: number | null; appRpm: number | null };
-  /** An older control plane does not send it. */
+  /** Settings of previews. An older control plane does not send them. */
   previews?: PreviewSettings;
-  /** Where it keeps its data. States that an older control plane sent leave it out, which means `local`. */
+  /** Where the app keeps its data. Missing in states from an older control plane, which means `local`. */
   storage?: 'local' | 'bucket';
   /**
-   * How many processes it runs; one for `local` data. States that an older control plane sent leave it out, which means 1.
+   * How many processes the app runs: only one for `local` data. Missing in states from an older control plane, which means 1.
    */
   replicas?: number;
   /** Set while visitors get a maintenance page: its HTML, or null for Cellar's own. */
   maintenance?: { html: string | null };
   /** The id of the host that runs it. Left out in a Cellar of one host. */
   home?: string;
-  /** The generation of its last undeletion. The host ignores deletions of older generations. */
+  /** The generation of the app's last undeletion. The host ignores deletions of older generations. */
   undeleted?: number;
 }
 
-/** `branches`: whether pushes to other branches make previews. `storage`: a new preview's storage starts empty or as a copy. */
+/** `branches`: whether pushes to other branches make previews. `storage`: whether new storage starts empty or as a copy. */
 export interface PreviewSettings {
   branches: boolean;
   storage: 'empty' | 'copy';
@@ -78,7 +78,7 @@ export interface PreviewSettings {
 export interface HostPreview {
   /** First part of its address. */
   name: string;
-  /** `name`, and the other names that it answers at, such as that of its uploaded version. */
+  /** `name` and the other names at which the preview answers, such as the name of its uploaded version. */
   names: string[];
   /** Its branch; `null` for an upload. */
   branch: string | null;
@@ -100,13 +100,13 @@ export interface HostSplit {
   versions: [SplitVersion, SplitVersion];
 }
 
-/** `percentage`: of the app's requests. */
+/** A version with its percentage of the app's requests. */
 export type SplitVersion = DeployVersion & { percentage: number };
 
 /** State of an app's process on the host. `idle`: nothing to run, or hibernated. */
 export type ProcessState = 'none' | 'starting' | 'running' | 'idle' | 'stopped' | 'crashed';
 
-/** The host's facts about one app. */
+/** The state of one app, as its host reports it. */
 export interface ObservedApp {
   id: string;
   generation: number;
@@ -115,30 +115,30 @@ export interface ObservedApp {
   /** When the live release went live, ISO 8601. */
   deployed_at: string | null;
   last_error: string | null;
-  /** When it fell asleep, ISO 8601; null while it is awake. */
+  /** When the app fell asleep, ISO 8601; null while it is awake. */
   asleep_since: string | null;
-  /** When it woke last, ISO 8601; null when the host does not know. */
+  /** When the app woke last, ISO 8601; null when the host does not know the time. */
   woke_at: string | null;
-  /** Where it keeps its data. Left out by an older host. */
+  /** Where the app keeps its data. Left out by an older host. */
   storage?: 'local' | 'bucket';
 }
 
 /**
- * A position in the host's outbox (the queue of its facts for the control plane): after the fact `seq`. Data in D1 that
- * comes from a later fact is newer.
+ * A position in the host's outbox: after the fact `seq`. The outbox is the host's queue of facts for the control plane, and a
+ * fact is a change of an app or a deploy. Data in D1 that comes from a later fact is newer.
  */
 export interface AsOf {
   outbox: string;
   seq: number;
 }
 
-/** What an app's Worker reports by its binding to `cellar`. */
+/** A report that an app's Worker sends through its binding to `cellar`. */
 export interface AppReport {
   app_id: string;
   /** ISO 8601. */
   at: string;
   kind: 'log' | 'identify' | 'insight';
-  /** A JSON object as text. Unchecked: as the app gave it. */
+  /** A JSON object as text, exactly as the app sent it. It is not validated yet. */
   input: string;
 }
 
@@ -190,7 +190,7 @@ export interface TailedRequest {
   path: string;
   /** 499 when the client disconnected before the response began. */
   status: number;
-  /** The deploy that answered; null for none. */
+  /** The deploy whose release answered; null when no release answered. */
   release: string | null;
   user_agent: string;
   /** Why the gateway answered without the app; null when the app answered. */
@@ -216,7 +216,7 @@ export interface DeployStep {
 /** The version that a deploy serves, as in Wrangler. Deploys without a build serve the version of an earlier deploy. */
 export interface DeployVersion {
   id: string;
-  /** From `wrangler deploy --tag`; empty for none. */
+  /** The tag that `wrangler deploy --tag` set; empty without a tag. */
   tag: string;
   message: string;
   created_at: string;
@@ -238,7 +238,7 @@ export interface DeployFact {
   warnings?: string[];
   trigger: DeployTrigger;
   status: DeployStatus;
-  /** Whether its release is still kept. */
+  /** Whether the release of the deploy is still stored. */
   can_roll_back: boolean;
   steps: DeployStep[];
   error: string | null;
@@ -247,7 +247,7 @@ export interface DeployFact {
   finished_at: string | null;
 }
 
-/** The requested deploys. Unknown ones are left out. */
+/** The requested deploys. Deploys that the host does not know are left out. */
 export interface DeployFacts {
   as_of: AsOf;
   items: DeployFact[];
@@ -260,14 +260,17 @@ export interface LinesFact {
   lines: string[];
 }
 
-/** A fact of the host, delivered through its outbox: in order for each app, and applied once by `seq`. */
+/**
+ * A fact that the host delivers through its outbox. The facts of one app arrive in order. The number `seq` makes sure that the
+ * control plane applies each fact only once.
+ */
 export type HostEvent = { seq: number; at: string } & (
   | { type: 'deploy'; deploy: DeployFact }
   | { type: 'lines'; lines: LinesFact }
   | { type: 'app'; app: ObservedApp }
 );
 
-/** `POST /internal/host-events`. `outbox` identifies the host's database: `seq` restarts only with a new one. */
+/** Body of `POST /internal/host-events`. `outbox` identifies the host's database. Only a new database starts `seq` again. */
 export interface HostEvents {
   outbox: string;
   events: HostEvent[];

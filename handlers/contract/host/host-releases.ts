@@ -2,7 +2,7 @@
 
 /** An upload that is not deployed yet: a release without an app's storage. */
 export interface UploadedVersion {
-  /** Also the id of its first deploy to the app. A preview's deploy, or a later one, gets a new id. */
+  /** Also the id of its first deploy to the app. Later deploys, and deploys to a preview, get new ids. */
   id: string;
   /** `null` when it was uploaded before its app was created. */
   app_id: string | null;
@@ -11,10 +11,10 @@ export interface UploadedVersion {
   author: string;
   message: string;
   tag: string;
-  /** The requested name of its preview; empty for a generated one. */
+  /** The requested name of the version's preview; empty when Cellar generates the name. */
   alias: string;
   created_at: string;
-  /** Lines for its deploy's log. */
+  /** Lines that are added to the log of its deploy. */
   notes: string[];
 }
 
@@ -22,7 +22,7 @@ export interface UploadedVersion {
 export interface QueueConsumer {
   queue: string;
   maxBatchSize?: number;
-  /** In s, like `retryDelay`. */
+  /** Time in s, like `retryDelay`. */
   maxBatchTimeout?: number;
   maxRetries?: number;
   retryDelay?: number;
@@ -30,7 +30,7 @@ export interface QueueConsumer {
   deadLetterQueue?: string;
 }
 
-/** An app's storage resources. `id`: the name in the project. `binding`: the live release's; null when it has none. */
+/** An app's storage resources. `id`: the name in the project. `binding`: the live release's binding; null without one. */
 export interface KeptPlaces {
   app_id: string;
   databases: { id: string; binding: string | null }[];
@@ -59,7 +59,7 @@ export type Outward =
       allowed_destination_addresses?: string[] | undefined;
       allowed_sender_addresses?: string[] | undefined;
     }
-  /** Not supported: using it throws this message. */
+  /** A binding that is not supported. A use of the binding throws an error with this message. */
   | { type: 'missing'; binding: string; message: string };
 
 /** A release with its bindings by their names in the project. */
@@ -94,7 +94,7 @@ export interface DescribedRelease {
   /** `certificate`: the id of a client certificate. */
   mtls_certificates: { binding: string; certificate: string }[];
   outward: Outward[];
-  /** The binding that shows the Worker its deploy. */
+  /** The name of the binding from which the Worker reads the id of its deploy; null without one. */
   version_metadata: string | null;
   /** Bindings that load Workers at run time. */
   worker_loaders: string[];

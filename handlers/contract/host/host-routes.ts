@@ -87,7 +87,7 @@ export type HostObject = Omit<Result<'storage.r2.get'>, 'content_base64'>;
 
 /** A part of a multipart upload. */
 export interface UploadedPart {
-  /** From 1 on. */
+  /** The number of the part, from 1. */
   part: number;
   etag: string;
 }
@@ -232,7 +232,7 @@ export interface HostCalls extends TelemetryCalls {
     answer: GroupedError;
   };
   'PUT /apps/:id': { body: WantedApp; answer: Applied };
-  /** Loads what a start of the app would need, on the host that will be its home. `home` in the query names that host. */
+  /** Loads the app's live release on the host that will be its home. `home` in the query names that host. */
   'POST /apps/:id/prepare': { body: null; answer: null };
   /** Ends the app on its former home, which `home` in the query names. `to` is the id of the new home. */
   'POST /apps/:id/hand-over': { body: { to: string; generation: number }; answer: null };
@@ -247,7 +247,7 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps': { body: null; answer: HostInventory };
   'GET /apps/:id/deploys/:deploy/log': { body: null; answer: { text: string } | null };
   'POST /deploys': { body: { app_id: string; id: string }[]; answer: DeployFacts };
-  /** Deploys the commit of `deploy_id`, or that of a tag, a branch or a hash in `ref`; without both, the tip of main. */
+  /** Deploys the commit of the deploy `deploy_id`, or the commit that `ref` names; if both are null, the tip of main. */
   'POST /apps/:id/deploys': {
     body: { deploy_id: string | null; ref: string | null; by: string };
     answer: DeployFact;
@@ -271,7 +271,7 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/connection': { body: null; answer: HostConnection };
   'PUT /apps/:id/connection': { body: ConnectionSettings; answer: HostConnection & { secret: string } };
   'DELETE /apps/:id/connection': { body: null; answer: null };
-  /** `ref`: a branch, a tag or a commit; null for what the connection deploys. */
+  /** `ref`: a branch, a tag or a commit; null for the branch or tag that the connection deploys. */
   'POST /apps/:id/connection/sync': { body: { ref: string | null }; answer: Result<'source.sync'> };
   /** The key that signs deliveries of the webhook. */
   'GET /apps/:id/connection/key': { body: null; answer: { secret: string } };
@@ -292,7 +292,7 @@ export interface HostCalls extends TelemetryCalls {
     body: { workflow: string; instance: string };
     answer: PassedOn<Result<'workflows.instances.get'>>;
   };
-  /** `null` for an instance that was deleted. */
+  /** The answer is `null` when the action deleted the instance. */
   'POST /apps/:id/workflows/act': {
     body: WorkflowAction;
     answer: Result<'workflows.instances.create'> | null;
@@ -333,7 +333,7 @@ export interface HostCalls extends TelemetryCalls {
   'GET /apps/:id/secrets': { body: null; answer: { items: SecretRecord[] } };
   /** Responds when the app has restarted with its changed variables. */
   'POST /apps/:id/renew': { body: null; answer: { in_effect: boolean; problem: string | null } };
-  /** `items`: all secrets after the change. `replaced`: names that existed before. The rest is the output of `secrets.set`. */
+  /** `items`: all secrets after the change. `replaced`: names that existed before. The other fields: as in `secrets.set`. */
   'PATCH /apps/:id/secrets': {
     body: SecretChanges;
     answer: { items: SecretRecord[]; replaced: string[]; in_effect: boolean; problem: string | null };
@@ -342,7 +342,7 @@ export interface HostCalls extends TelemetryCalls {
   'POST /client-certificates': { body: NewCertificate; answer: ReadCertificate };
   /** Encrypts a value for a Secrets Store. The answer is base64. */
   'POST /store-secrets': { body: ToSeal; answer: { sealed: string } };
-  /** Does not include buckets and vector indexes. */
+  /** The storage of an app, without its buckets and vector indexes. */
   'GET /apps/:id/storage': {
     body: null;
     answer: PassedOn<Omit<Result<'storage.overview'>, 'buckets' | 'vector_indexes'>>;
@@ -382,13 +382,14 @@ export interface HostCalls extends TelemetryCalls {
   'GET /stats': { body: null; answer: HostStats };
   'GET /settings': { body: null; answer: Result<'admin.settings'> };
   'GET /apps/:id/domain': { body: null; answer: DomainLookup };
-  /** `GET /stats` and the metrics of every app, in the format of Prometheus. */
+  /** The figures of `GET /stats` and the metrics of every app, in the format of Prometheus. */
   'GET /metrics': { body: null; answer: Bytes };
   'GET /viewer': { body: null; answer: Bytes };
   /** `full`: why the disk cannot be written to now; null when it can. */
   'GET /disk': { body: null; answer: { full: string | null } };
   /**
-   * `owner`: the account that sends it; accounts take turns in the queue. The answer: why it was not sent; null if it was.
+   * `owner`: the account that sends the e-mail; accounts take turns in the queue. The answer says why the e-mail was not sent;
+   * null when it was sent.
    */
   'POST /mail': { body: { mail: Mail; owner: string }; answer: string | null };
   'POST /ui/git-auth': { body: Bytes; answer: Bytes };
@@ -397,7 +398,7 @@ export interface HostCalls extends TelemetryCalls {
   'POST /uploads/assets/:session': { body: Bytes; answer: { complete: boolean } };
   /** A batch of files of Workers Sites, in the format of KV's bulk writes. The answer: the number of files. */
   'POST /uploads/sites': { body: Bytes; answer: { files: number } };
-  /** Starts the upload of a folder, with a session like that of assets. The next call sends file contents in base64, by hash. */
+  /** Starts the upload of a folder, in a session as for assets. The next call sends the contents of files: hash to base64. */
   'POST /apps/:id/uploads': {
     body: { manifest: Record<string, { hash: string; size: number }> };
     answer: { session: string; buckets: string[][] };
@@ -462,7 +463,7 @@ export interface HostCalls extends TelemetryCalls {
     };
     answer: DeployFact | null;
   };
-  /** The live release, or the release of the deploy or version in `deploy` of the query; `null` when there is none. */
+  /** The live release, or the release of the deploy or version that `deploy` in the query names; `null` without a release. */
   'GET /apps/:id/release': { body: null; answer: DescribedRelease | null };
   'GET /git/:id/:refs': { body: null; answer: Bytes };
   'POST /git/:id/:service': { body: Bytes; answer: Bytes };

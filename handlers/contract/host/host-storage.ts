@@ -113,7 +113,7 @@ export type DatabaseAnswer<Done> = { done: Done; duration_ms: number } | { faile
 export interface KvWrite {
   of: string;
   key: string;
-  /** In s since 1970. */
+  /** Time at which the key expires, in s since 1970; null: never. */
   expiration: number | null;
   metadata: unknown;
 }

@@ -15,7 +15,7 @@ export interface HostLoad {
   cpu: number;
   disk_free_bytes: number;
   disk_total_bytes: number;
-  /** Number of apps whose home it is. */
+  /** Number of apps whose home is this host. */
   apps: number;
   /** Number of these apps that have a process. */
   running: number;
@@ -24,28 +24,28 @@ export interface HostLoad {
 /** The body of `POST /internal/hosts/report`: each host sends one every two seconds. */
 export interface HostReport {
   protocol: HostsProtocol;
-  /** The id of its data directory. */
+  /** The host's id, which is the id of its data directory. */
   id: string;
-  /** Its host name, for people. */
+  /** The host name of the machine, for people. */
   name: string;
-  /** Where the other hosts reach it: address and port. */
+  /** Address and port at which the other hosts reach this host. */
   address: string;
   /** Version of Cellar. */
   version: string;
   /** ISO 8601. */
   started_at: string;
   load: HostLoad;
-  /** How far its clock is ahead of the bucket's; null before it is known. */
+  /** How far the host's clock is ahead of the bucket's clock, in ms; null before this is known. */
   clock_ahead_ms: number | null;
   /** Hosts that do not answer the reporting host, and for how long, in ms. */
   unanswered: { id: string; ms: number }[];
   /** Apps whose requests wait at this host because their homes are lost, with those homes. */
   awaited: { app: string; home: string }[];
-  /** Revision of the newest `AppRoute` that it has; 0: it has no routes. */
+  /** Revision of the newest `AppRoute` that the host has; 0 when it has no routes. */
   revision: number;
-  /** Whether it was the only host of this Cellar before. Then it becomes the home of all apps without a home. */
+  /** Whether the host was the only host of this Cellar before. Then it becomes the home of all apps without a home. */
   adopts: boolean;
-  /** Whether it is shutting down: then its apps move away before the answer. */
+  /** Whether the host is shutting down. Then its apps move to other hosts before the answer. */
   leaves?: true;
 }
 
@@ -67,9 +67,9 @@ export interface AppRoute {
   owner: string;
   /** Custom hostnames, besides `<slug>.<base domain>`. */
   hostnames: string[];
-  /** E-mail addresses, and `*@domain`. An older control plane leaves it out. */
+  /** E-mail addresses; `*@domain` stands for all addresses of a domain. An older control plane leaves the field out. */
   mail?: string[];
-  /** TCP ports. An older control plane leaves it out. */
+  /** TCP ports. An older control plane leaves the field out. */
   tcp?: number[];
   limits: { clientRpm: number | null; appRpm: number | null };
   storage: 'local' | 'bucket';

@@ -5,17 +5,17 @@ export const ENCODINGS = { br: '.br', gzip: '.gz' } as const;
 export type Encoding = keyof typeof ENCODINGS;
 
 export interface UiFile {
-  /** Its media type. */
+  /** The media type of the file. */
   type: string;
   /** Identifies the content, quoted as in the HTTP header. */
   etag: string;
-  /** Whether its name changes with its content. */
+  /** Whether the file's name changes with its content, so that browsers may cache the file for a long time. */
   immutable: boolean;
   /** Encodings that exist precompressed. */
   encodings: Encoding[];
 }
 
-/** By path, such as `/assets/main-AB12.js`. */
+/** The files by path, such as `/assets/main-AB12.js`. */
 export type UiFiles = Record<string, UiFile>;
 
 /** The single-page app, served at every path that is not a file. */

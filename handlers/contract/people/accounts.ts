@@ -32,7 +32,7 @@ export const Key = z.strictObject({
   /** The only app that the key is for; null for all apps. */
   app: z.strictObject({ id, slug: z.string() }).nullable(),
   created_at: time,
-  /** Null: never. */
+  /** Time at which the key expires; null: never. */
   expires_at: time.nullable(),
   /** Time of the last use, to the minute; null: never used. */
   last_used_at: time.nullable(),

@@ -11,10 +11,10 @@ export type AuditInterface = z.output<typeof auditInterface>;
 export const CLI_AGENT = 'cellar-cli';
 
 export const AuditEntry = z.strictObject({
-  /** Its number; later entries have higher ones. */
+  /** The number of the entry. Later entries have higher numbers. */
   id: z.string(),
   at: time,
-  /** Null for the runner token, and for a refused sign-in that leads to no account. */
+  /** The id of the account. Null for the runner token, and for a refused sign-in to an unknown account. */
   account: id.nullable(),
   /** The account's name at that time. */
   name: z.string().nullable(),

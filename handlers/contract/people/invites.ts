@@ -6,15 +6,15 @@ import { collaboratorRole } from './accounts.ts';
 
 export const Invite = z.strictObject({
   id,
-  /** The e-mail address from the inviter. Anybody with the link can use it. */
+  /** The e-mail address that the inviter gave. Anybody who has the link can use the link. */
   email: z.string().nullable(),
   /** The account's role on this machine. A `guest` owns no apps. An invite never lowers an account's role. */
   role: z.enum(['admin', 'member', 'guest']),
-  /** The app on which it gives a role. */
+  /** The app on which the invite gives a role; null when it gives none. */
   app: z.strictObject({ id, slug: z.string(), role: collaboratorRole }).nullable(),
-  /** The account whose password it sets; null when it creates an account. */
+  /** The account whose password the link sets; null when the link creates an account. */
   account: id.nullable(),
-  /** The inviting admin of the app; null when an admin of the machine invited. */
+  /** The account of the app's admin who invited the person; null when an admin of the machine did. */
   by: id.nullable(),
   created_at: time,
   expires_at: time,
@@ -28,13 +28,13 @@ const email = z
 /** Result of mailing a link. Null: no mail server is set, or the recipient is unknown. */
 export const SentMail = z.strictObject({
   to: z.string(),
-  /** Why it was not sent; null when the mail server accepted it. */
+  /** Why the e-mail was not sent; null when the mail server accepted it. */
   problem: z.string().nullable(),
 });
 
 const Made = z.strictObject({ ...Invite.shape, url: z.string(), mail: SentMail.nullable() });
 
-/** A link that was only mailed proves that the person who uses it has the e-mail address. */
+/** An invite to an app. If only the recipient of the e-mail gets the link, its use proves that the address is theirs. */
 const MadeToApp = z.strictObject({
   ...Made.shape,
   /** The link. Null when it was mailed, and the inviter is not an admin of the machine. */

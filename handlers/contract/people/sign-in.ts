@@ -31,7 +31,7 @@ export interface LinkPurpose {
   email: string | null;
   /** Whether the address cannot be changed: it is the account's, or the invite's. */
   email_fixed: boolean;
-  /** Null: the link expires when it is used. */
+  /** Time at which the link expires. Null: the link works until it is used. */
   expires_at: string | null;
 }
 
@@ -53,7 +53,7 @@ export interface SignInCalls {
   /** Mails a password link to the account with this address. The answer does not reveal whether the account exists. */
   forgot: { input: { email: string }; answer: null };
   /**
-   * Applies an invite to an existing account, and ends the link. `address`: the client's, for the audit log.
+   * Applies an invite to an existing account, and ends the link. `address`: the client's IP address, for the audit log.
    * @throws `invite_not_found`
    */
   join: { input: { token: string; account: string; address: string }; answer: { app: string | null } };
@@ -72,15 +72,15 @@ export interface SignInCalls {
       role: 'admin' | 'member' | 'guest' | null;
     };
     /**
-     * `drops_credentials`: whether a new person got an account whose address nobody had proved. Then another person may have
-     * set its password, such as a guest's inviter.
+     * `drops_credentials`: whether a new person got an account whose e-mail address nobody had verified. Then another person,
+     * such as a guest's inviter, may have set its password, so the caller must delete it.
      */
     answer: SignedIn & { drops_credentials: boolean };
   };
-  /** Writes to the audit log that a person signed in. `by`: the route of better-auth. `address`: the client's. */
+  /** Writes a sign-in to the audit log. `by`: the route of better-auth. `address`: the client's IP address. */
   signed_in: { input: { account: string; by: string; address: string }; answer: null };
   /**
-   * Writes a refused sign-in to the audit log. Each account has a daily limit; all sign-ins without an account share one.
+   * Writes a refused sign-in to the audit log. Each account has a daily limit; all sign-ins without an account share one limit.
    * `account`, or else `email`, names the account. `code`: the reason.
    */
   refused: {

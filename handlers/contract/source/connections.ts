@@ -23,7 +23,7 @@ const token = z.string().min(1).max(500).regex(visible, 'must be visible ASCII c
 const settings = {
   url,
   branch: name,
-  /** `main`: each commit of the branch; `tags`: the tag with the highest version; `manual`: only what `source.sync` names. */
+  /** `main`: each commit of the branch; `tags`: the tag with the highest version; `manual`: only calls of `source.sync`. */
   deploy_on: z.enum(['main', 'tags', 'manual']),
   /** Interval of the checks for new commits, in minutes. Null: no checks, because a webhook reports pushes. */
   poll_minutes: z.int().min(1).max(1440).nullable(),
@@ -45,7 +45,7 @@ const hostConnection = {
   last_fetch: z
     .strictObject({ at: time, sha: z.string().nullable(), error: z.string().nullable() })
     .nullable(),
-  /** When it is fetched next; null when nothing is due. */
+  /** Time of the next fetch; null when none is planned. */
   next_fetch_at: time.nullable(),
   /** The newest deliveries of the webhook, newest first. */
   deliveries: z
@@ -58,7 +58,7 @@ const hostConnection = {
 const HostConnection = z.strictObject(hostConnection);
 export type HostConnection = z.output<typeof HostConnection>;
 
-/** As `HostConnection`, with the address that the Git host calls after a push. */
+/** A `HostConnection`, with the URL that the Git host calls after a push. */
 export const Connection = z.strictObject({ ...hostConnection, webhook_url: z.string() });
 export type Connection = z.output<typeof Connection>;
 
@@ -75,12 +75,12 @@ export interface ConnectionSettings {
   token: string | null;
 }
 
-/** The ref of a delivery that does not say which ref was pushed. */
+/** Stands for the ref in a delivery that does not say which ref was pushed. */
 export const ANY_REF = '*';
 
 /** A delivery of a webhook whose signature was verified. */
 export interface HookDelivery {
-  /** Identifies repeated deliveries by their signed content, because other headers may be forged. */
+  /** Identifies repeated deliveries by their signed content, because a sender can forge the headers that are not signed. */
   digest: string;
   /** The Git host's id of the delivery; may be empty. */
   delivery: string;
@@ -150,7 +150,7 @@ export const connections = [
     input: z.strictObject({ id: reference, ref: name.optional() }),
     output: z.strictObject({
       sha: z.string(),
-      /** Null when main is at this commit already. */
+      /** The id of the new deploy; null when main already points to this commit. */
       deploy_id: id.nullable(),
     }),
     errors: ['source_not_connected', 'import_failed', 'commit_conflict', 'rate_limited', 'host_unavailable'],

@@ -1,4 +1,5 @@
-// Which files of a folder are deployed as a static site. Pure values: the browser imports them too.
+// Rules for the files of a folder that is deployed as a static site. Imports no server code, because the browser loads this
+// file too.
 
 /** Maximum files of one upload. */
 export const FOLDER_FILES = 20_000;
@@ -22,7 +23,7 @@ export function isPrivateName(name: string): boolean {
 
 /**
  * Returns why files cannot be deployed as a site; null when they can.
- * @param paths with a leading slash
+ * @param paths the paths of the files, each with a leading slash
  */
 export function folderFault(paths: readonly string[]): string | null {
   if (paths.length > FOLDER_FILES)

@@ -43,8 +43,8 @@ export const folders = [
     method: 'POST',
     audited: false,
     needs: 'push',
-    // `contents` is base64. This is not checked here, which would take half a second for a large file. The hash is checked
-    // later.
+    // `contents` is base64. The schema does not check this, because a check would take half a second for a large file. The
+    // hash of each file is checked later.
     input: z.strictObject({ id: reference, upload, contents: z.record(z.string().max(64), z.string()) }),
     output: z.strictObject({
       /** Whether Cellar now has all files. */

@@ -44,7 +44,7 @@ export interface PullEvent {
   is_inside: boolean;
   /** Whether the author belongs to the repository; null when the delivery does not say. */
   is_member: boolean | null;
-  /** When it was changed, in ms since 1970. Deliveries may come out of order. */
+  /** When the pull request was changed, in ms since 1970. Deliveries may come out of order. */
   changed_at: number;
 }
 
@@ -58,7 +58,7 @@ export const approve = operation({
   input: z.strictObject({
     id: reference,
     number: z.int().positive(),
-    // Required: the newest commit may be one that nobody has reviewed.
+    // Required, because the newest commit may be one that nobody has reviewed.
     sha: z.string().regex(/^[0-9a-f]{40}$/, 'must be a full commit hash'),
   }),
   output: Pull,

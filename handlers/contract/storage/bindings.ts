@@ -1,4 +1,4 @@
-// What the Worker of an app's live release is bound to.
+// The bindings of an app's live release.
 import * as z from 'zod';
 import { listOf, page, reference } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -37,7 +37,7 @@ export const BINDING_TYPES = [
 ] as const;
 
 export const Binding = z.strictObject({
-  /** As in `env`. The class of a `container`; the queue of a `queue_consumer`; the app of a `tail_consumer`. */
+  /** The name in `env`. For a `container` its class, for a `queue_consumer` its queue, for a `tail_consumer` its app. */
   name: z.string(),
   type: z.enum(BINDING_TYPES),
   /** The name of the bound resource; null when it has none. For `missing`: why the binding is not available here. */

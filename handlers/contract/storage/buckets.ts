@@ -7,7 +7,7 @@ import { R2_BODY_BYTES, R2_PARTS } from '../sizes.ts';
 const objectKey = z.string().min(1).max(1024);
 const uploadId = z.string().regex(/^[\w-]{1,200}$/);
 const partNumber = z.int().min(1).max(R2_PARTS);
-/** Headers and metadata of an object, set by its put. */
+/** Headers and metadata of an object, set when the object is stored. */
 const objectHeaders = {
   content_type: z.string().max(200).optional(),
   /** Custom metadata of the app. */
@@ -54,7 +54,7 @@ export const buckets = [
     output: z.strictObject({
       items: z.array(z.strictObject({ key: z.string(), size: z.int(), etag: z.string(), uploaded_at: time })),
       next_cursor: z.string().nullable(),
-      /** Only with a `delimiter`. */
+      /** The groups of keys; only with a `delimiter`. */
       prefixes: z.array(z.string()).optional(),
     }),
     errors: ['storage_not_found', 'host_unavailable'],
@@ -93,7 +93,7 @@ export const buckets = [
       id: reference,
       bucket: reference,
       key: objectKey,
-      /** As in HTTP: `bytes=0-1023`. A header in REST. */
+      /** A byte range as in HTTP, such as `bytes=0-1023`. In REST, the header `Range`. */
       range: z.string().max(100).optional(),
     }),
     output: z.strictObject({ content_base64: z.string() }),
@@ -144,7 +144,7 @@ export const buckets = [
       bucket: reference,
       key: objectKey,
       upload_id: uploadId,
-      /** All but the last must have the same size, at least 5 MiB. */
+      /** All parts except the last must have the same size, at least 5 MiB. */
       parts: z
         .array(z.strictObject({ part: partNumber, etag: z.string().max(200) }))
         .min(1)

@@ -1,5 +1,5 @@
-// How the command line and the control UI name what a restore changes. Does not import zod, because the UI's page loads this
-// file.
+// Words with which the command line and the control UI describe the changes of a restore. Does not import zod, because the
+// page of the control UI loads this file.
 const KINDS = {
   database: 'database',
   namespace: 'KV namespace',

@@ -35,7 +35,7 @@ const parameter = z.union([
 const statement = { sql, params: z.array(parameter).max(100).optional() };
 const written = z.strictObject({
   changes: z.int(),
-  /** Null when it is unknown or beyond 2^53. */
+  /** The row id of the last inserted row; null when it is unknown or beyond 2^53. */
   last_row_id: z.int().nullable(),
   duration_ms: z.number(),
   /**
@@ -63,9 +63,9 @@ const table = z.strictObject({
       name: z.string(),
       type: z.string(),
       not_null: z.boolean(),
-      /** An SQL expression. */
+      /** The default value, as an SQL expression. */
       default: z.string().nullable(),
-      /** Its position in the primary key, from 1; 0 for none. */
+      /** Position of the column in the primary key, from 1; 0 for a column outside of the key. */
       primary_key: z.int(),
       generated: z.boolean(),
     }),
@@ -81,7 +81,7 @@ const readErrors = [
   'host_unavailable',
 ] as const;
 const writeErrors = ['storage_not_found', 'query_failed', 'app_unavailable', 'host_unavailable'] as const;
-/** `id`: the id for other operations. `binding`: its name in the live release; null when it has none. */
+/** `id`: names the resource in other operations. `binding`: its binding in the live release; null without one. */
 const named = { id: z.string(), binding: z.string().nullable() };
 const kvKey = z.string().min(1).max(512);
 const kvEntry = { expires_at: time.nullable(), metadata: z.unknown() };
@@ -91,9 +91,9 @@ export const kvValue = z.strictObject({
   id: reference,
   namespace_id: reference,
   key: kvKey,
-  /** At least one minute in the future. */
+  /** When the key expires: at least one minute in the future. */
   expires_at: time.optional(),
-  /** At most 1,024 bytes as JSON. */
+  /** Metadata of at most 1,024 bytes as JSON. */
   metadata: z.unknown().optional(),
 });
 
@@ -123,7 +123,7 @@ export const storage = [
         z.strictObject({
           index: z.string(),
           binding: z.string().nullable(),
-          /** 0 until the first vector is inserted. */
+          /** Number of dimensions; 0 until the first vector is inserted. */
           dimensions: z.int(),
           metric: z.string(),
           vectors: z.int(),
@@ -188,7 +188,7 @@ export const storage = [
     input: z.strictObject({
       id: reference,
       database_id: reference,
-      /** One statement may have 100,000 bytes, besides its string and blob literals. */
+      /** Each statement may have 100,000 bytes. Its string and blob literals do not count. */
       sql: z.string().min(1),
     }),
     output: imported,
@@ -243,7 +243,7 @@ export const storage = [
     output: listOf(
       z.strictObject({
         key: z.string(),
-        /** Null for a value of more than 64 KiB, which is stored in its own file. */
+        /** Size of the value; null for a value of more than 64 KiB, which is stored in its own file. */
         bytes: z.int().nullable(),
         ...kvEntry,
       }),

@@ -18,7 +18,7 @@ export const vectorWrites = [
 const given = z.record(z.string().max(64), z.unknown()).optional();
 const metadata = z.record(z.string(), z.unknown()).optional();
 const settings = z.strictObject({
-  /** 0 until the first vector is inserted. */
+  /** Number of dimensions; 0 until the first vector is inserted. */
   dimensions: z.int(),
   metric: z.enum(['cosine', 'euclidean', 'dot-product']),
   vectors: z.int(),

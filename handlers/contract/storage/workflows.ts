@@ -3,7 +3,7 @@ import * as z from 'zod';
 import { listOf, moment, nothing, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 
-/** As in the Workflows engine. `waiting`: for a sleep, an event or a retry. */
+/** Statuses of an instance, as in the Workflows engine. `waiting`: for the end of a sleep, an event or a retry. */
 export const INSTANCE_STATUSES = [
   'queued',
   'running',

@@ -1,4 +1,4 @@
-// How the messages of an alert are written, by its format and its address.
+// Formats of the messages of alerts. `formatOf` chooses the format from the settings and the address of an alert.
 
 /** `auto`: recognised from the address. */
 export const ALERT_FORMATS = ['auto', 'json', 'slack', 'discord', 'ntfy', 'teams'] as const;
@@ -7,7 +7,7 @@ export type AlertFormat = (typeof ALERT_FORMATS)[number];
 /** A format of messages that are sent by HTTP. */
 export type WebhookFormat = Exclude<AlertFormat, 'auto'>;
 
-/** Hosts of the services that take alerts, each with the format that it takes. */
+/** Hostnames of services that receive alerts, each with the format that the service accepts. */
 const HOSTS: readonly (readonly [RegExp, WebhookFormat])[] = [
   [/^hooks\.slack(-gov)?\.com$/, 'slack'],
   [/^(.+\.)?discord(app)?\.com$/, 'discord'],
@@ -21,7 +21,7 @@ export function recipientOf(url: string): string | null {
   return protocol === 'mailto:' ? pathname : null;
 }
 
-/** Returns the format of an alert's messages. An e-mail address has only one. */
+/** Returns the format of an alert's messages. An e-mail address has only one format. */
 export function formatOf({ url, format }: { url: string; format: AlertFormat }): WebhookFormat | 'email' {
   if (recipientOf(url) !== null) return 'email';
   if (format !== 'auto') return format;

@@ -31,7 +31,7 @@ export interface Threshold {
   least: number;
   most: number;
   initial: number;
-  /** For people. */
+  /** A description of the threshold for people. */
   meaning: string;
 }
 

@@ -39,7 +39,7 @@ const Delivery = z.strictObject({
   type: z.string(),
   /** HTTP status of the webhook; null when it did not answer, and for e-mail. */
   status: z.int().nullable(),
-  /** Why it was not delivered; null when it was. */
+  /** Why the message was not delivered; null when it was delivered. */
   error: z.string().nullable(),
 });
 
@@ -55,7 +55,7 @@ export const Alert = z.strictObject({
   app_id: id,
   /** The webhook, or `mailto:` with an e-mail address. */
   url: z.string(),
-  /** How messages to a webhook are written. */
+  /** The format of messages to a webhook. */
   format: alertFormat,
   on: z.array(alertKind),
   /**

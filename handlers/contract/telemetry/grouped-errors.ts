@@ -1,4 +1,4 @@
-// The errors of an app, grouped.
+// The errors of an app. Occurrences of the same error form one group.
 import * as z from 'zod';
 import { listOf, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
@@ -20,7 +20,7 @@ const circumstances = {
 };
 export const GroupedError = z.strictObject({
   fingerprint: z.string(),
-  /** Its type, such as `TypeError`. */
+  /** The type of the error, such as `TypeError`. */
   kind: z.string(),
   /** The circumstances of the last occurrence. */
   ...circumstances,
@@ -42,7 +42,7 @@ export type GroupedError = z.output<typeof GroupedError>;
 const ErrorOccurrence = z.strictObject({
   at: time,
   ...circumstances,
-  /** With source positions in the project's files. */
+  /** The stack trace, with positions in the project's source files. */
   stack: z.string().nullable(),
   release: z.string().nullable(),
   log: z.array(z.strictObject({ at: time, level: z.string(), text: z.string() })),

@@ -14,12 +14,12 @@ export const LogLine = z.strictObject({
   level: logLevel,
   /** The origin: the app, its workerd process, a deploy, or the supervisor of its process. */
   source: z.enum(['app', 'workerd', 'build', 'supervisor']),
-  /** May have several lines. */
+  /** The text, which may have several lines. */
   text: z.string(),
   fields: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])).nullable(),
   /** The trace of the line's request, as reported by the app. */
   trace_id: z.string().nullable(),
-  /** The deploy whose release printed the line, or that the host's line is about; null for none. */
+  /** The deploy whose release printed the line, or the deploy that a line of the host is about; null without a deploy. */
   release: z.string().nullable(),
 });
 export type LogLine = z.output<typeof LogLine>;

@@ -7,7 +7,7 @@ import { operation } from '../operation.ts';
 const hours = z.int().min(1).max(720).default(24);
 const range = { id: reference, hours, ...page };
 
-/** `requests`: all requests. `errors`: requests with a 5xx response. A maintenance page is no error. */
+/** `requests`: all requests. `errors`: requests with a 5xx response. A maintenance page is not an error. */
 const counts = { requests: z.int(), errors: z.int() };
 
 /** Metrics of one time step. Times are in ms; percentiles and mean are null where nothing was measured. */
@@ -15,13 +15,13 @@ export const MetricStep = z.strictObject({
   /** Start of the step. */
   at: time,
   requests: z.int(),
-  /** Answered with 5xx, by the app or the gateway, except by a maintenance page. */
+  /** Requests that the app or the gateway answered with 5xx, except by a maintenance page. */
   errors: z.int(),
-  /** Answered with 4xx. */
+  /** Requests that were answered with 4xx. */
   client_errors: z.int(),
-  /** The client errors with status 429. */
+  /** The responses with status 429; `client_errors` counts them too. */
   rate_limited: z.int(),
-  /** The errors with status 503 because memory was short. */
+  /** The responses with status 503 because memory was short; `errors` counts them too. */
   shed: z.int(),
   duration_ms_p50: z.number().nullable(),
   duration_ms_p90: z.number().nullable(),
@@ -33,7 +33,7 @@ export const MetricStep = z.strictObject({
   cpu_ms: z.int(),
   /** Peak memory; null while no process ran. */
   memory_bytes: z.int().nullable(),
-  /** Starts of the app's process after a rest. */
+  /** Starts of the app's process after the app was idle. */
   wakes: z.int(),
   /** Total time that requests waited in the request queue. */
   held_ms: z.int(),
@@ -57,11 +57,11 @@ export const Span = z.strictObject({
   duration_ms: z.number(),
   /** Part of the duration: the time in the request queue. */
   held_ms: z.int(),
-  /** Duration of the start that it waited for; 0 when it waited for none. */
+  /** Duration of the process start that the request waited for; 0 when it did not wait for a start. */
   wake_ms: z.int(),
   bytes_in: z.int(),
   bytes_out: z.int(),
-  /** `cold`: it waited for the start of the app's process. `warm`: it did not. Null when it reached no process. */
+  /** `cold`: the request waited for the start of the app's process. `warm`: it did not. Null: it reached no process. */
   cell_start: z.enum(['warm', 'cold']).nullable(),
   /** The deploy whose release answered. */
   release: z.string().nullable(),
@@ -107,7 +107,7 @@ export const metrics = [
     input: z.strictObject(range),
     output: listOf(
       z.strictObject({
-        /** `program`: a client other than a browser, such as curl. `other`: the rest, beyond the limit of entries. */
+        /** `program`: a client other than a browser, such as curl. `other`: requests beyond the limit of entries. */
         kind: z.enum(['desktop', 'mobile', 'tablet', 'tv', 'bot', 'program', 'unknown', 'other']),
         client: z.string().nullable(),
         os: z.string().nullable(),
@@ -125,7 +125,7 @@ export const metrics = [
     input: z.strictObject(range),
     output: listOf(
       z.strictObject({
-        /** Such as `/users/:id`; null for the rest, beyond the limit of entries. */
+        /** Such as `/users/:id`; null for the requests beyond the limit of entries. */
         path: z.string().nullable(),
         ...counts,
       }),
@@ -143,7 +143,7 @@ export const metrics = [
       z.strictObject({
         /** A hostname; null for `none` and `other`. */
         referrer: z.string().nullable(),
-        /** `own`: one of the app's hosts. `none`: no referrer was sent. `other`: the rest, beyond the limit of entries. */
+        /** `own`: one of the app's hosts. `none`: no referrer was sent. `other`: requests beyond the limit of entries. */
         source: z.enum(['site', 'own', 'none', 'other']),
         ...counts,
       }),
@@ -184,7 +184,7 @@ export const metrics = [
         dataset: z.string(),
         index: z.string().nullable(),
         blobs: z.array(z.string().nullable()),
-        /** Null: not a finite number. */
+        /** The numbers of the data point; null for a number that is not finite. */
         doubles: z.array(z.number().nullable()),
       }),
     ),

@@ -1,10 +1,10 @@
-// Single requests of an app, and what they waited for.
+// Single requests of an app, and the calls that they waited for.
 import * as z from 'zod';
 import { listOf, page, reference, time } from '../fields.ts';
 import { operation } from '../operation.ts';
 import { Span } from './metrics.ts';
 
-/** What an app can wait for. */
+/** Kinds of calls that a request can wait for. */
 export const CALL_KINDS = [
   'd1',
   'kv',
@@ -28,7 +28,7 @@ export const Call = z.strictObject({
   /** The handler that called, such as `fetch` or `Room.alarm`. */
   handler: z.string(),
   started_at: time,
-  /** In whole ms. */
+  /** Duration in whole ms. */
   duration_ms: z.int(),
   failed: z.boolean(),
 });
@@ -78,7 +78,7 @@ export const requests = [
       id: reference,
       trace_id: z.string().regex(/^[0-9a-f]{32}$/, 'must be 32 hexadecimal digits in lower case'),
     }),
-    /** Empty lists for a trace that is not kept. */
+    /** Both lists are empty for a trace that is not stored. */
     output: z.strictObject({ spans: z.array(Span), calls: z.array(Call) }),
     errors: ['host_unavailable'],
   }),

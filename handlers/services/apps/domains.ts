@@ -1,4 +1,4 @@
-// Custom hostnames: which ones an app may have, and when they are served. The host queries DNS. This file decides whether
+// Custom hostnames: which hostnames an app may have, and when they are served. The host queries DNS. This file decides whether
 // the DNS records prove that a hostname belongs to the app's owner.
 import type { DomainProof } from '../../../sqlite/control/apps/changes.ts';
 import {

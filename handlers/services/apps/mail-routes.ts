@@ -1,5 +1,5 @@
-// The e-mail addresses of apps. Only the app that has the domain of an address can have the address, so nobody can receive
-// e-mail of another account. `domains.ts` checks which app may have a domain.
+// The e-mail addresses of apps. An app can only get addresses at its own domains, so no account can receive the e-mail of
+// another account. `domains.ts` checks which app may have a domain.
 import {
   hasMailDomain,
   listMailRoutes,

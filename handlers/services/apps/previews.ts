@@ -13,7 +13,7 @@ import type { Service } from '../types.ts';
 import { changeApp, requireApp } from './apps.ts';
 import { shownDeploy } from './deploys.ts';
 
-/** Format of a preview's name. No preview has another name. */
+/** Format of the names of previews. A name in another format is refused without a call to the host. */
 const NAME = /^[a-z0-9-]{3,63}$/;
 
 const get: Service<'previews.get'> = async (context, { id }) => {

@@ -26,7 +26,7 @@ const envSet: Service<'env.set'> = async (context, { id, name, value }) => {
   return row.created_at === row.updated_at ? shown : new Replaced(shown);
 };
 
-/** Returns why a variable was not set: too many variables, or too large in total. */
+/** Returns why a variable was not set: the app has too many variables, or they would be too large in total. */
 async function envRefusal({ db }: Context, id: string, name: string): Promise<Problem> {
   const others = await countOtherEnv(db, id, name);
   const [path, message] =

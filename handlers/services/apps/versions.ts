@@ -44,7 +44,7 @@ const set: Service<'split.set'> = async (context, { id, versions, message = '' }
   const deploys = await servedDeploys(context, id);
   const weighted = versions.map(({ version, percentage }) => {
     const named = idOfUuid(version) ?? version;
-    // A caller may also name a deploy of the version, such as a rollback to it.
+    // A caller may also give the id of a deploy of the version, such as a rollback to the version.
     const deploy = deploys.find((each) => each.id === named);
     return { id: deploy?.version.id ?? named, percentage };
   });
@@ -84,7 +84,7 @@ export function serving(deploys: Deploy[], version: string): Deploy | undefined 
 
 /**
  * Gives one version all requests of an app, and waits until it serves.
- * @param deploys the live deploy and earlier live ones
+ * @param deploys the live deploy, and the deploys that were live before
  * @returns the id of the live deploy
  * @throws {Problem} with the reason why the version does not serve
  */
@@ -145,8 +145,8 @@ async function share(
 }
 
 /**
- * Orders two versions: first the one that becomes the live release, then the one that runs beside it. A live version with
- * some requests stays first, because then the first version need not be deployed again.
+ * Orders two versions: first the one that becomes the live release, then the one that runs beside it. If the
+ * live version keeps some requests, it stays first, because it is deployed already.
  */
 function inOrder([one, other]: [Weighted, Weighted], live: string | undefined): [Weighted, Weighted] {
   const isFirst = one.percentage === 100 || (one.id === live && one.percentage > 0);
@@ -249,7 +249,7 @@ export function ended({ id, status, error, steps }: DeployFact): Deployed {
     return { id, startMs: steps.find(({ name }) => name === 'start')?.duration_ms ?? 0 };
   if (status === 'queued' || status === 'building')
     throw new Problem('transition_conflict', `Deploy ${id} is still running; see its log.`);
-  const why = `${status === 'failed' ? 'failed' : `was ${status}`}: ${error ?? 'a newer one took its place'}`;
+  const why = `${status === 'failed' ? 'failed' : `was ${status}`}: ${error ?? 'a newer deploy replaced it'}`;
   throw new Problem('deploy_failed', `Deploy ${id} ${why}`);
 }
 

@@ -36,7 +36,10 @@ export function auditLines(context: Context, filter: Filter): ReadableStream<Uin
   });
 }
 
-/** Reads audit entries, an account's own if it is no admin. @throws {Problem} `forbidden` for another account's entries */
+/**
+ * Reads audit entries. A caller who is not an admin gets only the entries of the caller's own account.
+ * @throws {Problem} `forbidden` when such a caller asks for the entries of another account
+ */
 function entries({ actor, reads }: Context, filter: Filter, before: number | null, limit: number) {
   const own = seesAppsOf(actor);
   if (own !== null && filter.account !== undefined) requireOwnAccount(actor, filter.account);

@@ -55,7 +55,7 @@ const inviteToApp: Service<'collaborators.invite'> = async (context, { id, email
     await requireApp(context, id);
     throw new Problem(
       'quota_exceeded',
-      'At most 20 invites a day are allowed for an app, and from one admin for all apps. Try again tomorrow, or give people who have an account a role by its id (collaborators.set).',
+      'The limit of 20 invites a day is reached: invites to this app and your invites to other apps count together. Try again tomorrow, or give people who have an account a role by its id (collaborators.set).',
     );
   }
   const isSent = made.mail !== null && made.mail.problem === null;

@@ -11,7 +11,7 @@ export function inviteUrl({ PUBLIC_UI_URL }: Pick<Bindings, 'PUBLIC_UI_URL'>, se
   return `${PUBLIC_UI_URL}/invite?token=${secret}`;
 }
 
-/** Verbs for what each role on an app allows. */
+/** For the text of an invite: verbs that describe the rights of each role on an app. */
 const MAY = { view: 'look at', push: 'deploy', admin: 'run' };
 
 /** A link in an e-mail. */
@@ -60,7 +60,7 @@ export function passwordMail({ to, url, expiresAt }: SentLink): Mail {
 
 ${url}
 
-If nobody should have asked for it, ignore this e-mail: your password stays as it is.
+If you did not expect this e-mail, ignore it: your password does not change.
 `,
   };
 }

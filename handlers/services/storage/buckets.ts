@@ -12,7 +12,10 @@ import { UNTRUSTED } from '../untrusted.ts';
 
 /** Maximum attempts to read an object that changes concurrently. */
 const TRIES = 3;
-/** Headers of a put that belong to the object's HTTP metadata, and their maximum characters. `Expires` is another one. */
+/**
+ * Headers of a put that become HTTP metadata of the object, with their maximum characters. `Expires` does too, but it is a
+ * date.
+ */
 const DESCRIBING_HEADERS = {
   'content-type': 200,
   'content-language': 200,
@@ -100,8 +103,8 @@ const abortUpload: Service<'storage.r2.abort_upload'> = async (context, { upload
 /**
  * Streams a request's body into an object, without buffering. The object keeps the headers that describe the body. The
  * caller must have authorized the request.
- * @throws {Problem} `invalid_input` without a Content-Length or for such a header, `body_too_large`, `quota_exceeded`,
- *   `request_timeout`
+ * @throws {Problem} `invalid_input` without a Content-Length or for an invalid header of the metadata, `body_too_large`,
+ *   `quota_exceeded`, `request_timeout`
  */
 export async function putObjectBody(context: Context, place: Place, request: Request): Promise<HostObject> {
   const body = bodyOf(request, R2_OBJECT_BYTES);
@@ -125,7 +128,7 @@ function describedBy(headers: Headers): Record<string, string | number> {
     throw invalidInput([
       { path: 'expires', message: 'is not a date, such as Wed, 21 Oct 2026 07:28:00 GMT' },
     ]);
-  // The binding reads it as a number without a sign.
+  // The R2 binding reads `cache_expiry` as an unsigned number.
   return { ...described, cache_expiry: Math.max(0, cache_expiry) };
 }
 

@@ -10,7 +10,7 @@ import { invalidInput } from '../../transports/validate.ts';
 import { listAnswer, pageAfter } from '../paging.ts';
 import type { Service } from '../types.ts';
 
-/** Format of the ids that the host gives alerts. No alert has another id. */
+/** Format of the ids that the host gives alerts. An id in another format is refused without a call to the host. */
 const ALERT_ID = /^[0-9a-z]{16}$/;
 
 const list: Service<'alerts.list'> = async (context, { id, ...page }) => {
@@ -52,8 +52,8 @@ export const alertServices = {
 };
 
 /**
- * Checks that an alert's e-mail address is one of an account, unless an admin of this Cellar sets it. Otherwise apps could
- * send text to strangers from Cellar's e-mail address.
+ * Checks that the e-mail address of an alert belongs to an account, unless an admin of this Cellar sets the alert. Otherwise
+ * apps could send text to strangers from Cellar's e-mail address.
  * @throws {Problem} `invalid_input`
  */
 async function requireRecipient({ actor, db }: Context, url: string): Promise<void> {

@@ -67,7 +67,7 @@ const users: Service<'users.list'> = async ({ reads }, { id, limit, cursor }) =>
 const props: Service<'users.props'> = async ({ reads }, { id, user_id }) => {
   const row = await findUser(reads, id, user_id);
   if (row === null) throw new Problem('app_not_found');
-  if (row === undefined) throw new Problem('user_not_found', `No event of the app names a user ${user_id}.`);
+  if (row === undefined) throw new Problem('user_not_found', `The app has not identified a user ${user_id}.`);
   return toUser(row);
 };
 

@@ -125,7 +125,7 @@ function headerParameter(name: string): Json {
   return { name, in: 'header', required: false, schema: { type: 'string' } };
 }
 
-/** Moves a schema's description to the parameter, where OpenAPI has it. */
+/** Moves a schema's description to the parameter, where OpenAPI expects the description. */
 function described({ description, ...schema }: Json): Json {
   return { ...(description !== undefined && { description }), schema };
 }

@@ -267,7 +267,7 @@ test('where RUNNER_PUSH_TO_CREATE is on, it makes the app for the account of the
     });
   assert.equal((await asked('shop', 'git-upload-pack')).status, 404, 'a clone makes nothing');
   assert.equal((await asked('shop', 'git-receive-pack', basic('wrong'))).status, 401);
-  assert.match((await asked('api')).text, /none can be called so: the name is reserved/);
+  assert.match((await asked('api')).text, /no app can have this name: the name is reserved/);
   const [first, second] = await Promise.all([asked('shop'), asked('shop')]);
   assert.deepEqual([first.status, second.status], [200, 200], first.text + second.text);
   assert.equal((await other.api('GET', '/v1/apps/shop')).body.owner, account.id);
