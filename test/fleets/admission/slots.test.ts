@@ -58,10 +58,13 @@ test('a task that stops waiting frees its place for the next one', async () => {
   await assert.rejects(run('late', leaver.signal).done, { message: 'gone' });
 });
 
-test('a task whose turn comes too late fails and frees its place', async () => {
+test('a task whose turn comes too late fails and frees its place', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const { begun, run } = jobs(new Slots(1, 20));
   const first = run('first');
-  await assert.rejects(run('late').done, StartRefused);
+  const late = run('late');
+  t.mock.timers.tick(20);
+  await assert.rejects(late.done, StartRefused);
   first.end();
   await first.done;
   const next = run('next');
@@ -70,12 +73,16 @@ test('a task whose turn comes too late fails and frees its place', async () => {
   next.end();
 });
 
-test('starts that hang give up their turns to others, within a limit', async () => {
+test('starts that hang give up their turns to others, within a limit', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const { begun, run } = jobs(new Slots(1, 10_000, 20));
   const hanging = Array.from({ length: 5 }, (_, i) => run(`hangs ${i}`));
   const good = run('good');
-  while (begun.length < 5) await new Promise((resolve) => setTimeout(resolve, 5));
-  await new Promise((resolve) => setTimeout(resolve, 60));
+  for (let turn = 0; turn < 10; turn++) {
+    t.mock.timers.tick(20);
+    await settled();
+  }
+  assert.equal(begun.length, 5);
   assert.ok(!begun.includes('good'), 'four go on, the fifth keeps the only turn');
   hanging[4]!.end();
   await settled();
@@ -86,7 +93,8 @@ test('starts that hang give up their turns to others, within a limit', async () 
   }
 });
 
-test('tasks whose last start failed or was slow come after the others', async () => {
+test('tasks whose last start failed or was slow come after the others', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const { begun, run } = jobs(new Slots(1, 60_000, 500));
   const [bad, slow] = [{ owner: 'one' }, { owner: 'one' }];
   const failing = run('bad', undefined, bad);
@@ -94,7 +102,10 @@ test('tasks whose last start failed or was slow come after the others', async ()
   await assert.rejects(failing.done);
   const long = run('slow', undefined, slow);
   const after = run('after');
-  while (!begun.includes('after')) await new Promise((resolve) => setTimeout(resolve, 5));
+  await settled();
+  t.mock.timers.tick(500);
+  await settled();
+  assert.ok(begun.includes('after'));
   long.end();
   await long.done;
   const again = [run('bad again', undefined, bad), run('slow again', undefined, slow), run('good')];
@@ -113,11 +124,15 @@ test('tasks whose last start failed or was slow come after the others', async ()
   assert.deepEqual(begun.slice(-3), ['holds', 'x', 'y'], 'a start that went well makes up for it');
 });
 
-test('eight hanging starts of one account do not delay another account', async () => {
+test('eight hanging starts of one account do not delay another account', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const { begun, run } = jobs(new Slots(4, 60_000, 50_000, 20));
   const hanging = Array.from({ length: 8 }, (_, i) => run(`hangs ${i}`));
   const other = run('other', undefined, { owner: 'another' });
-  while (!begun.includes('other')) await new Promise((resolve) => setTimeout(resolve, 5));
+  await settled();
+  t.mock.timers.tick(20);
+  await settled();
+  assert.ok(begun.includes('other'));
   assert.equal(begun.length, 5, 'the account has no more turns for it');
   for (const job of [other, ...hanging]) {
     job.end();
@@ -125,12 +140,20 @@ test('eight hanging starts of one account do not delay another account', async (
   }
 });
 
-test('an account gets a turn while another has the maximum of long starts', async () => {
+test('an account gets a turn while another has the maximum of long starts', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout'] });
   const { begun, run } = jobs(new Slots(1, 60_000, 5, 5));
   const hanging = Array.from({ length: 8 }, (_, i) => run(`hangs ${i}`));
-  while (begun.length < 5) await new Promise((resolve) => setTimeout(resolve, 5));
+  for (let turn = 0; turn < 10; turn++) {
+    t.mock.timers.tick(5);
+    await settled();
+  }
+  assert.equal(begun.length, 5);
   const other = run('other', undefined, { owner: 'another' });
-  while (!begun.includes('other')) await new Promise((resolve) => setTimeout(resolve, 5));
+  await settled();
+  t.mock.timers.tick(5);
+  await settled();
+  assert.ok(begun.includes('other'));
   assert.equal(begun.length, 6);
   for (const job of [other, ...hanging]) {
     job.end();
