@@ -6,7 +6,7 @@ import type { TestContext } from 'node:test';
 import { makeListeningSocket, type SocketHandle } from '../../runtime/app-services/listening-socket.ts';
 import { temporaryDirectory } from './temporary.ts';
 
-/** Makes the listening socket of an app. Its directory is removed when the test ends. */
+/** Makes the listening socket of an app in a temporary directory, which is removed when the test ends. */
 export function listeningSocketOf(t: TestContext): { handle: SocketHandle; socket: string } {
   const directory = temporaryDirectory(t);
   const socket = join(directory, 'app.sock');

@@ -18,7 +18,7 @@ export class AiServer {
   readonly asked: AiRequest[] = [];
   /** `asked`: a request arrived; `left`: its client disconnected before the answer ended. */
   readonly events = new EventEmitter();
-  /** Answers that wait for `letGo`. */
+  /** Resume functions of the delayed answers. `letGo` calls them. */
   #waiting: (() => void)[] = [];
   readonly #server = createServer((request, response) => void this.#answer(request, response));
 
@@ -100,10 +100,11 @@ export class AiServer {
       });
     response.writeHead(200, { 'content-type': 'text/event-stream' });
     for (const [n, content] of words.entries()) {
-      // Except with the model `quick`, each part after the first waits for `letGo`. So a test can read the part before.
+      // Each part after the first waits for `letGo`, so that a test can read the previous part first. The model `quick`
+      // does not wait.
       if (n > 0 && model !== 'quick') await new Promise<void>((resolve) => this.#waiting.push(resolve));
       const event = `data: ${JSON.stringify({ ...head, choices: [{ index: 0, delta: { content } }] })}\n\n`;
-      // Sends each event in two parts. The cut may fall inside a multi-byte character.
+      // Sends each event in two chunks. The boundary may be inside a multi-byte character.
       const bytes = Buffer.from(event);
       response.write(bytes.subarray(0, bytes.length - 9));
       response.write(bytes.subarray(bytes.length - 9));

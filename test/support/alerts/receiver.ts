@@ -18,7 +18,7 @@ export class Receiver {
   readonly received: Received[] = [];
   /** The next answers, in order. The last one repeats. */
   answers: { status: number; headers?: Record<string, string> }[] = [{ status: 204 }];
-  /** Whether messages get no answer. */
+  /** If true, the server records messages but does not answer them. */
   hangs = false;
   readonly #arrived = new EventEmitter();
   readonly #server = createServer(async (request, response) => {
@@ -38,7 +38,7 @@ export class Receiver {
     return receiver;
   }
 
-  /** The received messages, each once: a message whose answer comes late is sent again, with the same id. */
+  /** The received messages without duplicates. Cellar sends a message again, with the same id, if the answer is late. */
   get distinct(): Received[] {
     return [...new Map(this.received.map((each) => [each.headers['webhook-id'], each])).values()];
   }

@@ -18,7 +18,7 @@ export async function bundled(app: string): Promise<Record<string, string>> {
   return { 'index.js': outputFiles[0]!.text };
 }
 
-/** Why this machine can run no browser; `undefined`: it can. */
+/** The reason why this machine cannot run a browser; `undefined` if it can. */
 export const noBrowser: string | undefined = hasChromium() ? undefined : 'there is no /usr/bin/chromium';
 
 function hasChromium(): boolean {

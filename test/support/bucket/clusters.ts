@@ -2,7 +2,7 @@
 import { AppCluster, type ClusterHosts } from '../../../runtime/bucket/app-cluster.ts';
 import type { MemoryStore } from './memory-store.ts';
 
-/** Returns the cluster of an app on a lone machine. @param hosts makes it the cluster on one of several machines */
+/** Returns the cluster of an app. @param hosts address and port of this host in a Cellar with several hosts; default: one host */
 export function clusterIn(store: MemoryStore, appId = 'app1', hosts?: ClusterHosts): AppCluster {
   return new AppCluster({
     place: store.place('of/cellar/'),

@@ -8,31 +8,31 @@ import type { S3Place } from '../../../runtime/bucket/place.ts';
 
 /** Faults that a test switches on. */
 export interface Faults {
-  /** Ignores `if-match` and `if-none-match` of writes. */
+  /** Ignores the headers `if-match` and `if-none-match` of writes. */
   ignoresConditions?: boolean;
-  /** Answers a range with the whole object. */
+  /** Ignores the header `range`: answers with the whole object. */
   ignoresRanges?: boolean;
-  /** Lists have no objects. */
+  /** Answers each list request with an empty list. */
   listsNothing?: boolean;
   /** Answers every request with 503. */
   isBusy?: boolean;
-  /** Answers no request, or none for which the function returns true. */
+  /** True: leaves all requests without an answer. A function: leaves the requests for which it returns true. */
   hangs?: boolean | ((asked: Asked) => boolean);
-  /** Carries requests out once this resolves, even those whose client has left. */
+  /** Delays all requests until this resolves. Then runs also requests whose client has disconnected. */
   holds?: Promise<void>;
-  /** Carries out writes whose name ends with this text, and does not answer them. */
+  /** Stores an object whose name ends with this text, but does not answer the write. */
   hangsAfter?: string;
-  /** Resets connections. */
+  /** Resets each new connection. */
   cuts?: boolean;
-  /** Carries writes out, and resets the connection instead of an answer. */
+  /** Stores each written object, but resets the connection instead of answering. */
   losesReplies?: boolean;
-  /** Resets the connection in the middle of each object's body: a write is not carried out, a read is incomplete. */
+  /** Resets the connection in the middle of each object's body. A write then stores nothing, and a read is incomplete. */
   halves?: boolean;
   /** Sends the first half of each object, and then nothing. */
   stalls?: boolean;
-  /** Answers 429 to a write within a second of the last one of that name, as R2 does. */
+  /** Answers 429 if the object was written less than a second ago, as R2 does. */
   refusesQuickWrites?: boolean;
-  /** How far the `date` header of its answers is ahead of the time. */
+  /** Added to the time in the `date` header of answers, in ms. */
   clockMs?: number;
   delayMs?: number;
 }
@@ -53,12 +53,12 @@ export class MemoryStore {
   readonly objects = new Map<string, Kept>();
   readonly asked: Asked[] = [];
   faults: Faults = {};
-  /** Writes that `hangsAfter` has left without an answer. */
+  /** Number of writes that got no answer because of `hangsAfter`. */
   hanging = 0;
-  /** Returns whether a write of a name is answered with 403. */
+  /** Returns whether the store answers a write of this name with 403. */
   refuses: (key: string) => boolean = () => false;
   readonly #server = createServer((request, response) => {
-    // A client that leaves in the middle of a body has written nothing.
+    // Rejects if the client disconnects in the middle of a body. Nothing is stored then.
     this.#answer(request, response).catch(() => response.destroy());
   });
   readonly #sockets = new Set<Socket>();
@@ -78,13 +78,13 @@ export class MemoryStore {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Returns the store's place. Any keys do, because the store checks no signature. */
+  /** Returns the store's place. Its keys are arbitrary, because the store does not check signatures. */
   place(prefix = ''): S3Place {
     const keys = { accessKey: 'a', secretKey: 's' };
     return { endpoint: this.endpoint, region: 'auto', bucket: 'b', prefix, ...keys };
   }
 
-  /** Resets all connections, also new ones, as when the network fails. Replaces the other faults. */
+  /** Simulates a network failure: resets all open and new connections. Switches all other faults off. */
   cut(): void {
     this.faults = { cuts: true };
     for (const socket of this.#sockets) socket.resetAndDestroy();
@@ -230,7 +230,7 @@ export class MemoryStore {
 /** Characters whose order in UTF-16 may differ from that in UTF-8. */
 const LATE = /[\ud800-\uffff]/;
 
-/** Whether a name is before another, in the order of UTF-8. Lists of many names compare often. */
+/** Whether a name is before another in UTF-8 order. Fast for ASCII, because a sort calls this function very often. */
 function isBefore(name: string, other: string): boolean {
   if (!LATE.test(name) && !LATE.test(other)) return name < other;
   return Buffer.compare(Buffer.from(name), Buffer.from(other)) < 0;

@@ -17,7 +17,7 @@ import {
 
 export const CLUSTER_KEY = 'c1'.repeat(32);
 
-/** Starts a proxy that ends with the test, and notes its reports. */
+/** Starts a proxy that ends with the test. Records the values that it passes to `onCounts` and `onAway`. */
 export async function startProxy(t: TestContext, place: S3Place) {
   const counts = new Map<string, Counts>();
   const away: (string | null)[] = [];
@@ -32,7 +32,7 @@ export async function startProxy(t: TestContext, place: S3Place) {
   return { proxy, port, counts, away };
 }
 
-/** A request of an app, and how it differs from an honest one. */
+/** A request of an app. Some fields make it differ from the request that was signed. */
 export interface Asked {
   method?: string;
   path: string;

@@ -6,7 +6,7 @@ import { BucketReleases } from '../../../runtime/bucket/code/bucket-releases.ts'
 import { temporaryDirectory } from '../temporary.ts';
 import type { MemoryStore } from './memory-store.ts';
 
-/** Prepares releases of an app; `open` opens them as a host does at its start. */
+/** Returns functions for tests of an app's releases in a bucket. `open` opens the releases, as a host does at its start. */
 export function openReleases(
   t: TestContext,
   store: MemoryStore,

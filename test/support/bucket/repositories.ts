@@ -9,7 +9,7 @@ import type { MemoryStore } from './memory-store.ts';
 
 const PREFIX = 'of/cellar/apps/app1/repository/';
 
-/** Serves a repository from the data directory `directory`, as a Cellar there would. */
+/** Serves a repository from the bucket, as a Cellar with the data directory `directory` does. */
 export async function bucketRemote(
   t: TestContext,
   store: MemoryStore,
@@ -31,11 +31,11 @@ export async function bucketRemote(
   return {
     ...served,
     store,
-    /** The host's side of the repository. */
+    /** The object with which the host reads and writes the repository in the bucket. */
     get stored() {
       return machine.stored;
     },
-    /** Forgets all that the host knows, as its restart does. */
+    /** Drops everything that the host has in memory, as a restart does. */
     restart: () => {
       machine.stored = open();
     },
@@ -47,7 +47,7 @@ export async function bucketRemote(
   };
 }
 
-/** Returns what the bucket has of the repository. */
+/** Returns the refs and packs of the repository in the bucket. */
 export function inBucket(store: MemoryStore) {
   const names = [...store.objects.keys()].filter((name) => name.startsWith(PREFIX));
   const found = store.objects.get(`${PREFIX}refs.json`);

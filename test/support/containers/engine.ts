@@ -1,4 +1,4 @@
-// A Podman of a test's own, with an image that needs no registry: this machine's Node and its libraries.
+// Starts a Podman for one test. Its only image contains this machine's Node and Node's libraries, so it needs no registry.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { chmodSync, copyFileSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -6,11 +6,11 @@ import { dirname, join } from 'node:path';
 import { eventually } from '../processes.ts';
 
 export const IMAGE = 'localhost/sample';
-/** crun refuses the mixed control groups of some machines: this engine then sees version 1 alone. */
+/** crun fails on a machine that mounts control groups of versions 1 and 2. So the command unmounts version 2 first. */
 const SERVE =
   'umount /sys/fs/cgroup/unified 2>/dev/null; exec podman --root "$1/root" --runroot "$1/run" system service --time=0 "unix://$1/podman.sock"';
 
-/** Why this machine can run no containers; `undefined`: it can. */
+/** The reason why this machine cannot run containers; `undefined` if it can. */
 export const noEngine: string | undefined =
   process.getuid?.() !== 0
     ? "only root can start this test's Podman"
@@ -26,7 +26,7 @@ export class TestEngine {
     return `unix://${this.directory}/podman.sock`;
   }
 
-  /** Starts Podman, and gives it an image that runs `program` by Node. */
+  /** Starts Podman, and imports the image. @param program JavaScript source of the image's server, run by Node */
   async start(program: string): Promise<void> {
     chmodSync(this.directory, 0o700);
     this.#child = spawn(

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { MemoryStore } from '../bucket/memory-store.ts';
 import type { Cellar } from './cellar.ts';
 
-/** The prefix of a Cellar's names in the bucket. */
+/** The prefix of all names that a Cellar uses in the bucket. */
 export const PREFIX = 'of/cellar/';
 /** The files of a Worker that answers with a text. */
 export const page = (text: string) => ({
@@ -40,7 +40,7 @@ export async function deploys(
   return (await cellar.call('GET', `/v1/apps/${id}/deploys`)).body.items;
 }
 
-/** Returns the commit of an app's branch `main`; empty without one. */
+/** Returns the commit of an app's branch `main`; empty if the branch does not exist. */
 export async function log(cellar: Cellar, slug: string): Promise<string> {
   const { stdout } = await cellar.git(cellar.directory, 'ls-remote', cellar.remote(slug), 'refs/heads/main');
   return stdout.split('\t')[0]!;

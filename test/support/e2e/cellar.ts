@@ -26,13 +26,13 @@ const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
 const START = readFileSync(join(ROOT, 'package.json'), 'utf8')
   .match(/"start": "exec node (.+)"/)![1]!
   .split(' ');
-/** Resolves names below `localhost` to 127.0.0.1, as browsers and curl do. Not every resolver does. */
+/** Resolves names below `localhost` to 127.0.0.1, as browsers and curl do. Some system resolvers do not. */
 export const LOCALHOST = new Agent({
   connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
 });
 /** Timeout of a start, in ms: a busy machine may need over a minute. */
 const START_DEADLINE_MS = 180_000;
-/** Timeout of a request, in ms: the first may wait until the control UI is made. */
+/** Timeout of a request, in ms. The first request may wait until the control UI is built. */
 export const ANSWER_DEADLINE_MS = 180_000;
 
 /** The `wrangler.toml` of a Worker in `index.js` with a Durable Object `Counter`. */
@@ -79,7 +79,7 @@ export class Cellar {
   #child: ChildProcess | null = null;
   #changes = 0;
   #killed = false;
-  /** Machine names of its data directories: a directory that is removed and made again gets another name. */
+  /** All machine names that the hosts had. A data directory that is deleted and created again gets a new machine name. */
   readonly #machines = new Set<string>();
   #output = '';
   readonly #printed = new EventEmitter();
@@ -158,7 +158,7 @@ export class Cellar {
         this.#printed.emit('line');
       });
     }
-    // At `close` all output has been read.
+    // `close` comes after the last output. It wakes `waitFor`, so that `waitFor` notices the end of the host.
     child.on('close', () => this.#printed.emit('line'));
     const ready = await this.waitFor(
       / ready api=(\S+) git=\S+ app="?https?:\/\/\{slug\}\.[a-z.]+:(\d+)/,
@@ -209,7 +209,10 @@ export class Cellar {
     rmSync(this.directory, { recursive: true, force: true });
   }
 
-  /** Removes firewall rules and control groups of killed hosts. A next start removes only those of its own data directory. */
+  /**
+   * Removes firewall rules and control groups of killed hosts. The start of a host would remove them too, but only those of
+   * its own data directory.
+   */
   async #removeIsolation(): Promise<void> {
     if (existsSync(this.data)) this.#machines.add(layout(this.data).machineName);
     for (const name of this.#machines) {

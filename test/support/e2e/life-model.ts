@@ -33,7 +33,7 @@ export class AppLife {
   #id = '';
   #work = '';
   #host = 0;
-  /** The counts that were acknowledged. */
+  /** The counts in all answers so far. The app must not lose any of them. */
   readonly #counted = new Set<number>();
 
   constructor(cellar: Cellar) {
@@ -150,7 +150,7 @@ export class AppLife {
     }
   }
 
-  /** Polls every 25 ms; returns the largest number of processes that the app had. */
+  /** Polls every 25 ms. @returns the largest number of the app's processes at one time */
   async #mostCells(until: AbortSignal): Promise<number> {
     let most = 0;
     while (!until.aborted) {
@@ -178,7 +178,7 @@ export class AppLife {
     }
   }
 
-  /** Asserts that the app answers and has lost no write. A stopped or crashed app must answer 503 until it is started. */
+  /** Asserts that the app answers and has lost no write. If the app is stopped or crashed, it must answer 503, and is started. */
   async #assertServes(killed: boolean): Promise<void> {
     let answer = await this.#request(0);
     // A 502: the request reached the killed process before the host noticed its end.
@@ -200,7 +200,7 @@ export class AppLife {
     assert.equal(n, Math.max(...this.#counted), 'the last count is the highest');
   }
 
-  /** Starts the app. Retries while the sweep puts it to sleep, which answers 409. */
+  /** Starts the app. While the host puts the app to sleep, the API answers 409, and this method retries. */
   async #start(): Promise<void> {
     await eventually(async () => {
       const { status, detail } = await this.#call('start');

@@ -1,4 +1,4 @@
-// Random programs: actions on one app, each with its time.
+// Generates random programs: lists of actions on one app, each with its start time.
 import * as fc from 'fast-check';
 
 const CALLS = ['sleep', 'stop', 'start'] as const;
@@ -11,7 +11,7 @@ export type Action = { after: number } & (
   | { what: 'request'; ms: number }
   | { what: 'wake hop' | 'push' | ApiCall | Kill }
 );
-/** Actions that do not wait for each other. */
+/** A list of actions. Each one starts at its time, even if earlier actions are still running. */
 export type Program = Action[];
 
 const after = fc.integer({ min: 0, max: 500 });
@@ -30,6 +30,6 @@ const action: fc.Arbitrary<Action> = fc.oneof(
   { weight: 1, arbitrary: one('kill host') },
 );
 export const programs: fc.Arbitrary<Program> = fc.array(action, { minLength: 4, maxLength: 12 }).filter(
-  // Two pushes at once would test git. The host is killed at most once.
+  // At most one push, because two pushes at once would only test git. At most one kill of the host.
   (program) => ['push', 'kill host'].every((name) => program.filter(({ what }) => what === name).length <= 1),
 );

@@ -22,7 +22,7 @@ export interface OtherProxy extends AsyncDisposable {
   port: number;
 }
 
-/** Starts Caddy with the recipe, without TLS. */
+/** Starts Caddy with the configuration in `docs/proxies.md`, but without TLS. */
 export async function startCaddy(behind: Behind): Promise<OtherProxy> {
   const port = ownPort();
   const config = recipe('caddyfile', behind, [
@@ -33,17 +33,20 @@ export async function startCaddy(behind: Behind): Promise<OtherProxy> {
   return startProxy(port, ['caddy', 'run', '--adapter', 'caddyfile', '--config', path]);
 }
 
-/** Where the Caddys of several hosts get their certificates, and where they keep them. */
+/** The certificate authority and the certificate storage that the Caddys of several hosts share. */
 export interface SharedCertificates {
   /** URL of the ACME directory of a certificate authority. */
   authority: string;
-  /** File of the certificate that the authority's own server has. */
+  /** File with the certificate of the authority's own HTTPS server. */
   authorityRoot: string;
-  /** The folder that they share. */
+  /** The folder in which all Caddys store their certificates. */
   storage: string;
 }
 
-/** Starts Caddy with the recipe for one of several hosts. At `httpPort` it answers the challenges of the authority. */
+/**
+ * Starts Caddy for one of several hosts, with the configuration in `docs/proxies.md`. Caddy answers the ACME challenges of
+ * the authority at `httpPort`.
+ */
 export async function startCaddyOfHost(
   behind: Behind,
   { authority, authorityRoot, storage }: SharedCertificates,
@@ -61,7 +64,7 @@ export async function startCaddyOfHost(
   return startProxy(port, ['caddy', 'run', '--adapter', 'caddyfile', '--config', path]);
 }
 
-/** Starts Caddy with the recipe for several hosts, with certificates of its own authority. */
+/** Starts one Caddy for several hosts, with the configuration in `docs/proxies.md`. Caddy issues its own certificates. */
 export async function startCaddyOfHosts(
   edgePorts: number[],
   directory: string,
@@ -84,7 +87,7 @@ export async function startCaddyOfHosts(
   return { ...proxy, rootCertificate };
 }
 
-/** Starts nginx with the recipe. */
+/** Starts nginx with the configuration in `docs/proxies.md`. */
 export async function startNginx(behind: Behind): Promise<OtherProxy> {
   const port = ownPort();
   const server = recipe('nginx', behind, [
@@ -100,7 +103,11 @@ http {\naccess_log off;\n${own.join('\n')}\n${server}\n}\n`;
   return startProxy(port, ['nginx', '-p', join(path, '..'), '-e', 'stderr', '-c', path]);
 }
 
-/** Returns a configuration from the documentation with the ports of this test. */
+/**
+ * Returns a configuration from the documentation with the ports of this test.
+ * @param language of the code block
+ * @param places texts to replace; each must be in the code block
+ */
 function recipe(language: string, behind: Behind, places: [from: string, to: string][]): string {
   let text = RECIPES.match(new RegExp(`^\`\`\`${language}\n([^]*?)^\`\`\``, 'm'))![1]!;
   for (const [from, to] of places) {

@@ -31,7 +31,10 @@ export function restore(id: string, data: string, environment: Record<string, st
   return { status, stdout, stderr };
 }
 
-/** Like `restore`, but asynchronous: this process serves the bucket meanwhile. @throws {Error} with the output */
+/**
+ * Like `restore`, but asynchronous, because this process may serve the bucket at the same time.
+ * @throws {Error} when the restore fails; the message is the output
+ */
 export async function restoreFrom(
   id: string,
   data: string,

@@ -3,13 +3,13 @@ import { setInterval } from 'node:timers';
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { processes } from '../processes.ts';
 
-/** Polling interval in ms. workerd takes longer to start, and has its storage open from its start on. */
+/** Polling interval in ms. workerd takes longer than this to start, so each process is seen at least once. */
 const EVERY_MS = 10;
 
 export interface Watched {
-  /** How often it polled. */
+  /** Number of polls. */
   looks: number;
-  /** All workerd processes seen on the directory. */
+  /** Pids of all workerd processes that used the directory. */
   pids: number[];
   /** The pids of each poll that saw several processes at the same time. */
   together: number[][];
@@ -41,8 +41,8 @@ function watch(directory: string): void {
     looks++;
     for (const pid of seen) pids.add(pid);
     if (seen.length < 2) return;
-    // `/proc` is not read atomically: an earlier process may end before a later one begins. Only processes seen twice
-    // count.
+    // Reading `/proc` takes time: the first process may have ended before the second one started. So reads `/proc` again, and
+    // counts only an overlap that it still sees.
     const later = onStorage();
     if (seen.slice(0, -1).some((pid) => later.includes(pid))) together.push(seen);
   }, EVERY_MS);

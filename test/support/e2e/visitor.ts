@@ -32,7 +32,7 @@ export class Visitor {
     this.#always = always;
   }
 
-  /** Sends a request as a script of our pages does. `headers` override the browser's. */
+  /** Sends a request as a script of our pages does. `headers` override the headers of the browser. */
   async ask(
     method: string,
     path: string,
@@ -79,8 +79,8 @@ export class Visitor {
   }
 
   /**
-   * Follows a link of another site: the browser sends no strict cookies.
-   * @returns where the browser is sent to
+   * Follows a link on another site to our page. The browser does not send cookies with `SameSite=Strict` then.
+   * @returns the `location` header of the redirect
    */
   async comeFromElsewhere(path: string): Promise<string> {
     const lax = [...this.cookies].filter(([name]) => !this.#strict.has(name));
@@ -138,7 +138,7 @@ export async function welcomeOf(cellar: Cellar, from = 0): Promise<string> {
   return (await cellar.waitFor(/\/welcome\?token=(\S+)\n/, from))[1]!;
 }
 
-/** Resolves when a start has printed its last line, searched from output offset `from`. */
+/** Resolves when the host has printed its last line at its start. Searches from output offset `from`. */
 export async function allPrinted(cellar: Cellar, from = 0): Promise<void> {
   await cellar.waitFor(/ {4}git push .*\n/, from);
 }

@@ -1,4 +1,4 @@
-// Waits for what an app stores.
+// Waits until an app has written to its storage.
 import { statSync } from 'node:fs';
 import { layout } from '../../../runtime/disk/data-directory.ts';
 import { liveFiles } from '../live-files.ts';
@@ -6,8 +6,9 @@ import { eventually } from '../processes.ts';
 import type { Cellar } from './cellar.ts';
 
 /**
- * Waits until an object of an app is written after a time. Its process may be gone again before a busy machine looks.
- * @param after in ms, as `Date.now()`
+ * Waits until a Durable Object of an app has been written. Checks files instead of processes: on a busy machine, a process
+ * may start and end between two checks.
+ * @param after ignores writes before this time, in ms since 1970
  */
 export function written(cellar: Cellar, id: string, after: number): Promise<void> {
   const data = layout(cellar.data).data(id);

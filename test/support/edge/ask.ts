@@ -1,4 +1,4 @@
-// Sends requests to an app's process without a gateway, for tests of the parts behind it.
+// Sends requests to an app's process without a gateway, for tests of code that needs no gateway.
 import type { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
 
 /** Sends a request to an upstream as the gateway does. Rejects when the answer is incomplete. */

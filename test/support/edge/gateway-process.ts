@@ -1,6 +1,7 @@
-// Runs only the gateway, with limits, access log and request count as in the host, so that it can be measured.
-// Arguments: the upstream's unix socket, the access log's file, and optionally a directory, which turns telemetry on.
-// With TIMEOUTS=off no client is too slow. Prints its port. On SIGUSR2 it collects garbage and prints its memory usage.
+// Runs only the gateway, so that a benchmark can measure it. It has rate limits, an access log and a request count, as in the
+// host. Arguments: the upstream's unix socket, the access log's file, and optionally a directory, which turns telemetry on.
+// TIMEOUTS=off turns the timeouts for slow clients off. Prints its port. On SIGUSR2 it runs the garbage collector, and prints
+// its memory usage.
 import { runInNewContext } from 'node:vm';
 import { Gateway } from '../../../runtime/edge/gateway.ts';
 import { accessLines } from '../../../runtime/edge/log/access-line.ts';
@@ -24,7 +25,7 @@ const backend: Backend = {
     return { kind: 'forward', upstream };
   },
 };
-// One client makes all the load. Its rate limit is counted, but never reached.
+// A benchmark sends all requests from one address. The gateway counts them for the rate limits, which are never reached.
 const limits = { site: 'app', clientRpm: 10_000_000, appRpm: 10_000_000 };
 const accessLog = new AccessLog(logPath, accessLines(null));
 const gateway = new Gateway({
@@ -40,7 +41,7 @@ if (telemetryPath !== undefined) {
 }
 console.log(await gateway.listen(0, '127.0.0.1'));
 process.on('SIGUSR2', () => {
-  // The gateway has set `--expose-gc`.
+  // The function `gc` exists, because the gateway has set V8's flag `--expose-gc`.
   runInNewContext('gc')();
   console.log(JSON.stringify(process.memoryUsage()));
 });

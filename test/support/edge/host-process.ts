@@ -1,6 +1,8 @@
-// Runs only the gateways of one of several hosts, with an access log as in the host. Benches measure them.
+// Runs only the two gateways (edge and private) of one of several hosts, so that a benchmark can measure them. They write an
+// access log, as in the host.
 // Arguments: the host's name, its private address, the access log's file, and the app's unix socket if the app is here.
-// Prints its ports as JSON. Each line of its standard input is a `HostReportAnswer` with the known hosts and apps.
+// Prints the port of the edge, and its own entry for the list of known hosts, as JSON. Each line of its standard input is a
+// `HostReportAnswer` with the known hosts and apps.
 import { createInterface } from 'node:readline';
 import type { HostReportAnswer } from '../../../handlers/contract/host/hosts.ts';
 import { accessLines } from '../../../runtime/edge/log/access-line.ts';

@@ -1,5 +1,5 @@
-// Hosts of one Cellar, without their control plane: the gateways of each, and what it knows of the others. The home of an app
-// is the host that runs it.
+// Simulates the hosts of one Cellar without a control plane. Each has its two gateways, and its list of known hosts and routes.
+// The home of an app is the host that runs it.
 import type { TestContext } from 'node:test';
 import type { AppRoute, KnownHost } from '../../../handlers/contract/host/hosts.ts';
 import { Gateway, type Target } from '../../../runtime/edge/gateway.ts';
@@ -27,13 +27,13 @@ export class TestHost {
   readonly hosts: Hosts;
   readonly edge: Gateway;
   fromHosts: Gateway;
-  /** Backends of its own apps, by app id. */
+  /** Backends of the apps that run on this host, by app id. */
   readonly apps = new Map<string, Backend>();
   readonly records: RequestRecord[] = [];
   readonly depths = new CallDepths();
-  /** Queues that its apps consume. */
+  /** Queues that the apps on this host consume. */
   queues: ConsumedQueues[] = [];
-  /** The answer for every app: unique keys of its Durable Object classes, by class name. */
+  /** What this host answers when another one asks for an app's Durable Object classes: their unique keys, by class name. */
   classes: Record<string, string> = {};
   readonly #hostCalls: Backend;
   readonly #holdTimeoutMs: number;
@@ -63,7 +63,7 @@ export class TestHost {
     this.fromHosts = this.#private();
   }
 
-  /** @param address of the private network */
+  /** @param address IP address of the private gateway */
   async start(address: string): Promise<void> {
     this.port = await this.edge.listen(0, '127.0.0.1');
     this.address = `${address}:${await this.fromHosts.listenHosts(0, address)}`;
@@ -74,7 +74,7 @@ export class TestHost {
     this.hosts.close();
   }
 
-  /** Ends all connections of other hosts, and listens for new ones. */
+  /** Restarts the private gateway at the same address. This closes all connections from other hosts. */
   async restart(): Promise<void> {
     const [host, port] = this.address.split(':') as [string, string];
     await this.fromHosts.close(0);
@@ -114,7 +114,7 @@ export class TestHost {
       ...(this.#shareMax !== undefined && { shareMax: this.#shareMax }),
     });
     gateway.onEnd((record) => {
-      // Records without a site are of pings.
+      // A record without a site is that of a ping between hosts.
       if (record.site !== '') this.records.push(record);
     });
     return gateway;
@@ -140,7 +140,7 @@ export function routeOf(home: string, given: Partial<AppRoute> = {}): AppRoute {
   return { ...app, home, generation: 1, ...given };
 }
 
-/** Starts hosts that do not know each other yet. `learn` tells each of them the routes, and the other hosts. */
+/** Starts hosts that do not know each other yet. `learn` gives each host the list of all hosts and the routes. */
 export async function startHosts(
   t: TestContext,
   names: string[],

@@ -3,11 +3,11 @@ import fc from 'fast-check';
 
 /** A request that ends its connection. */
 const END = 'GET /end HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n';
-/** More bytes than any unfinished body can consume, so that one of these requests ends the connection. */
+/** Longer than any body that the generator leaves unfinished. So the server reads at least one of these requests, and closes. */
 export const PADDING = END.repeat(250);
 
 export const oneOf = (...texts: string[]) => fc.constantFrom(...texts);
-/** The first text, 12 times as likely as all the others together. */
+/** Generates `usual` 12 times as often as all of `others` together. */
 export const mostly = (usual: string, ...others: string[]) =>
   fc.oneof({ weight: 12, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: oneOf(...others) });
 
@@ -180,7 +180,7 @@ const message = fc
     const lines = [`${method}${blank}${target}${blank}${version}`, host, ...fields, ...framing];
     return `${lines.map((line, i) => line + eols[i]).join('')}${eols[7]}${body}`;
   });
-/** One byte changed, inserted or removed; in most cases none. */
+/** Changes, inserts or removes one byte; in three of four cases, changes nothing. */
 const damage = fc.oneof(
   { weight: 3, arbitrary: fc.constant(null) },
   {

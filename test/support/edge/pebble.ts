@@ -1,4 +1,5 @@
-// Pebble, a certificate authority for tests that speaks ACME. It reaches names of a test at ports of the test.
+// Starts Pebble, an ACME certificate authority for tests. To check a domain, it asks the test's DNS server, and connects to
+// the test's ports instead of 80 and 443.
 import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
@@ -10,22 +11,22 @@ import { eventually } from '../processes.ts';
 import { NameServer } from './name-server.ts';
 
 export interface Pebble extends AsyncDisposable {
-  /** URL of its ACME directory. */
+  /** URL of the ACME directory. */
   directory: string;
-  /** File of the certificate that its own server has. */
+  /** File with the certificate of Pebble's own HTTPS server. */
   root: string;
-  /** Records of the names that it looks up. */
+  /** DNS records that Pebble finds, by name. */
   names: NameServer['names'];
-  /** Everything that it has logged. */
+  /** Returns everything that Pebble has logged. */
   log: () => string;
-  /** Returns the root of the certificates that it has issued, as PEM. */
+  /** Returns the root certificate that Pebble issues certificates with, as PEM. */
   issuerRoot: () => Promise<string>;
 }
 
 /**
  * Starts Pebble.
- * @param directory of its files
- * @param ports at which it checks names: of HTTPS and of plain HTTP
+ * @param directory for Pebble's configuration, certificate and key
+ * @param ports where Pebble connects to check a domain: by HTTPS (`tlsPort`) and by plain HTTP (`httpPort`)
  */
 export async function startPebble(
   directory: string,

@@ -16,7 +16,7 @@ import { Upstream } from '../../../runtime/edge/upstream/upstream.ts';
 import { until as poll } from '../../../runtime/threads/until.ts';
 
 const DEADLINE_MS = 60_000;
-/** A count is stable when it does not change for this many turns of this many ms. A busy machine makes turns longer. */
+/** A count is stable if `turns` polls in a row, `ms` milliseconds apart, return the same value. */
 const STABLE = { turns: 30, ms: 10 };
 /** Longest wait for a stable count, in ms. */
 const STABLE_DEADLINE_MS = 60_000;
@@ -43,7 +43,7 @@ export async function until(condition: () => boolean | Promise<boolean>, what: s
   if (!holds) throw new Error(`not so within ${DEADLINE_MS} ms: ${what}`);
 }
 
-/** Resolves with a count once it is stable, as when every buffer is full. */
+/** Resolves with a count once it no longer changes, such as the number of sent bytes when every buffer is full. */
 export async function stableCount(count: () => number): Promise<number> {
   const deadline = performance.now() + STABLE_DEADLINE_MS;
   let seen = count();
@@ -204,7 +204,7 @@ export async function startRawUpstream(
         if (end === -1) return;
         const head = received.slice(0, end + 4);
         received = received.slice(end + 4);
-        // Skips a chunk of a body.
+        // Not the head of a request, so it is a part of a chunked body.
         if (!/^[A-Z]+ \S+ HTTP\/1\.1\r\n/.test(head)) continue;
         bodyLeft = Number(/\r\ncontent-length: (\d+)/i.exec(head)?.[1] ?? 0);
         requests.push(head);

@@ -2,14 +2,17 @@
 
 export interface WireAnswer {
   status: number;
-  /** By name, in lower case. Of repeated names, the last value. */
+  /** Values by name, in lower case. A repeated header has its last value. */
   headers: Map<string, string>;
   body: string;
-  /** Whether the body is complete by its framing. Never true for a body that ends with its connection. */
+  /** Whether the body is complete by its length or its chunks. False for a body that ends when the connection closes. */
   whole: boolean;
 }
 
-/** Parses the answers that a client received, without informational ones (1xx). The last may be truncated. */
+/**
+ * Parses the answers that a client received. Leaves out informational answers (1xx). The last answer may be truncated.
+ * @param isHead whether the answer is to a HEAD request, which has no body
+ */
 export function readAnswers(
   received: string,
   isHead: (answer: WireAnswer, index: number) => boolean,

@@ -1,4 +1,4 @@
-// A host between two processes: one app may call the other.
+// A part of a host, for tests in which an app calls another app by a service binding.
 
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
@@ -14,7 +14,7 @@ import { CallDepths } from '../../../runtime/hosts/call-depths.ts';
 const [CALLER, CALLED] = ['c'.repeat(16), 'd'.repeat(16)];
 
 /**
- * Returns the access of an app to another app, whose process is given. The calling app's owner is `o`.
+ * Returns the object by which a calling app reaches the app in `cell`. The account `o` owns the calling app.
  * @param caller slug of the calling app
  * @param directory the host's data directory
  */

@@ -59,13 +59,13 @@ export interface Harness {
   rests: (RestingApp | null)[];
   /** The values passed to `onFailure`. */
   failures: ProcessFailure[];
-  /** Makes a release of `COUNTING`, or of other code, with its D1 migrations, and with more fields. */
+  /** Writes a release. Default: the Worker `COUNTING` with one D1 migration. `more` overrides fields of `release.json`. */
   release: (
     version: number,
     options?: { code?: string; migrations?: Record<string, string>; more?: Partial<Release> },
   ) => Promise<{ deployId: string; directory: string }>;
   ask: (path: string) => Promise<{ status: number; text: string }>;
-  /** Resolves once `condition` holds. It is checked at once, and at each change of state, stored rest and log line. */
+  /** Resolves once `condition` holds. Checks it now, and at each change of state, each call of `onRest` and each log line. */
   until: (condition: () => boolean, deadlineMs?: number) => Promise<void>;
   /** Resolves when the idle process has ended and the fleet has stored its next due time. */
   rested: () => Promise<void>;
@@ -180,7 +180,7 @@ async function withDeadline(event: Promise<void>, what: string, deadlineMs = DEA
   await Promise.race([event, late]).finally(() => clearTimeout(timer));
 }
 
-/** Returns a reader of due times on this data. It may run beside a fleet's own reader. */
+/** Returns a reader of due times in a data directory. The reader of a fleet may use the directory at the same time. */
 export function dueReader(data: string): DueReader {
   const files = new CellFilesCache(`${data}-files-of-test`, 512);
   const workOf = async (release: string) => (await files.of(release)).due;
@@ -191,7 +191,7 @@ export function dueReader(data: string): DueReader {
   });
 }
 
-/** Returns when the release in a directory has work due on this data, as a fleet without a process finds it. */
+/** Returns when a release next has due work, such as an alarm; null if never. A fleet without a process uses the same code. */
 export function nextDue(release: string, data: string): Promise<number | null> {
   return dueReader(data).next(release, AbortSignal.timeout(DEADLINE_MS));
 }

@@ -1,7 +1,7 @@
-// Prints which addresses of this machine a Worker reaches, and which this process does: `{worker: [...], process: [...]}`.
-// Arguments: a directory for the release, then addresses. The word `take` before them assigns them to the loopback
-// interface; run that under `unshare --net`. A network (`address/length`) is routed to this machine without an assigned
-// address. `allow=` lists what the operator opens to apps.
+// Prints which addresses of this machine a Worker can reach, and which this process can: `{worker: [...], process: [...]}`.
+// Arguments: a directory for the release, then addresses. The word `take` before the addresses assigns them to the loopback
+// interface; run that under `unshare --net`. For a network (`address/length`), a route to this machine is added, but no
+// address is assigned. `allow=` lists the private addresses that the operator opens to apps.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -25,7 +25,7 @@ const take = words[0] === 'take';
 const addresses = take ? words.slice(1) : words;
 if (take) {
   execFileSync('ip', ['link', 'set', 'lo', 'up']);
-  // An IPv4-mapped address needs no address of its own: its IPv4 form is assigned.
+  // An IPv4-mapped IPv6 address is not assigned: it works once its IPv4 address is assigned.
   const routed = new BlockList();
   for (const network of networks) {
     const [from = '', length] = network.split('/');

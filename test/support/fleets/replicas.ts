@@ -1,4 +1,4 @@
-// An app with several processes, as members of one cluster over a store of the test.
+// An app with several processes, which form a cluster and keep their data in a store of the test.
 import type { TestContext } from 'node:test';
 import { clusterIn } from '../bucket/clusters.ts';
 import type { MemoryStore } from '../bucket/memory-store.ts';
@@ -39,7 +39,7 @@ export async function hot(t: TestContext, store: MemoryStore, processes: number)
   return app;
 }
 
-/** Asks `path` `count` times, `atOnce` at a time. */
+/** Sends `count` requests to `path`, at most `atOnce` at the same time. A failed request gives status 502. */
 export async function askMany({ ask }: Harness, path: string, count: number, atOnce: number) {
   const answers: { status: number; text: string }[] = [];
   let left = count;

@@ -1,4 +1,4 @@
-// The APIs of GitHub, Gitea and GitLab for pull requests, as far as Cellar uses them. They record its calls.
+// The parts of the APIs of GitHub, Gitea and GitLab that Cellar uses for pull requests. They record the calls.
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { readAtMost } from '../../../runtime/sockets/read-at-most.ts';
 
@@ -14,18 +14,18 @@ export class GitHostApi {
   readonly comments = new Map<number, string>();
   /** Methods and paths of all calls, in order. */
   readonly calls: string[] = [];
-  /** Members: their logins, and at GitLab their numbers. */
+  /** Members of the repository: their login names; for GitLab, their numbers. */
   readonly members = new Set<string>();
-  /** Logins of members of the organization's teams, at Gitea. */
+  /** Login names of members of the organization's teams. Only for Gitea. */
   readonly teamMembers = new Set<string>();
-  /** The status for others than members. */
+  /** The status when Cellar asks about a user who is not a member. */
   notMember: 403 | 404 = 404;
-  /** Statuses with which the next calls fail, one for each, before it answers normally. */
+  /** Error statuses for the next calls: each call takes the first one. When the list is empty, calls succeed. */
   readonly failures: number[] = [];
   readonly #credential: [header: string, value: string];
   readonly #routes: [RegExp, (words: string[], body: Record<string, string>) => [number, unknown]][];
 
-  /** @param prefix of every path, such as `/api/v1/repos/ada/shop` */
+  /** @param prefix the beginning of every path, such as `/api/v1/repos/ada/shop` */
   constructor(kind: 'github' | 'gitea' | 'gitlab', prefix: string, token: string) {
     this.#credential = {
       github: ['authorization', `Bearer ${token}`] as [string, string],

@@ -1,4 +1,4 @@
-// A Git host over HTTPS, with git itself behind it, and an API that another part of the test answers.
+// A Git host over HTTPS. It runs real git. A test can set a function that answers requests to the API.
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
@@ -14,12 +14,12 @@ export const CERTIFICATE = join(import.meta.dirname, 'localhost.pem');
 export interface HostedRepository {
   /** The repository's directory. */
   path: string;
-  /** The token that reads it; null: everybody may. */
+  /** The token needed to read the repository; null if everybody may read it. */
   token: string | null;
 }
 
 export class GitHost {
-  /** Repositories, by the beginning of the URL's path. */
+  /** Repositories, by the first part of the URL's path. */
   readonly repositories = new Map<string, HostedRepository>();
   /** Answers requests of its API, below `/api`. */
   api: (request: IncomingMessage, response: ServerResponse) => void = (_, response) =>
@@ -54,7 +54,7 @@ export class GitHost {
     await once(this.#server, 'listening');
   }
 
-  /** Returns the name of the repository in a path, and the rest. */
+  /** Splits a path into the name of the repository and git's service. */
   #find(path: string): [name: string, service: string] {
     const name = [...this.repositories.keys()].find((each) => path.startsWith(`/${each}/`)) ?? '';
     return [name, path.slice(name.length + 2)];

@@ -19,12 +19,12 @@ export interface Seen {
   headers: IncomingHttpHeaders;
 }
 
-/** Callbacks before and during git's work on a repository in the bucket. */
+/** Callbacks for a repository in a bucket: `before` runs git, `onPrepared` stores the updates of a push. */
 interface InBucket extends Required<Pick<GitRequest, 'onPrepared'>> {
   before: (isPush: boolean, serve: () => Promise<void>) => Promise<void>;
 }
 
-/** Serves an empty repository. `url` is that of the role admin; `as` returns the URL of another role. */
+/** Serves an empty repository. `url` gives the role admin; `as` returns the URL for another role. */
 export async function remote(
   t: TestContext,
   onPush: GitRequest['onPush'] = (_, output) => output.end(),

@@ -1,4 +1,4 @@
-// A Git host over SSH: a real sshd, which runs git for those whose key it knows.
+// A Git host over SSH: a real sshd, which runs git for clients with the allowed key.
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -10,7 +10,7 @@ import { eventually } from '../processes.ts';
 const SSHD = '/usr/sbin/sshd';
 const START_MS = 30_000;
 
-/** Options of a test that needs sshd. They skip it with the reason where it cannot run. */
+/** Options of a test that needs sshd. If sshd cannot run here, they skip the test and give the reason. */
 export const NEEDS_SSHD: { skip?: string } = needs();
 
 function needs(): { skip?: string } {
@@ -19,7 +19,7 @@ function needs(): { skip?: string } {
     userInfo();
     return {};
   } catch {
-    return { skip: 'SSH logs in only users with a name, and this one has none' };
+    return { skip: 'sshd needs a user name, and the current user id has none' };
   }
 }
 
@@ -55,7 +55,7 @@ export class SshHost {
     writeFileSync(join(this.#directory, 'authorized'), `${publicKey}\n`);
   }
 
-  /** @param path of a repository on the disk */
+  /** @param path path of the repository on the disk */
   url(path: string): string {
     return `ssh://${userInfo().username}@localhost:${this.port}${path}`;
   }

@@ -27,7 +27,7 @@ export interface Schema {
   additionalProperties?: Schema | boolean;
 }
 
-/** Valid values of fields whose rules the schema does not express, for `fittingInput`. */
+/** Valid values of fields for `fittingInput`. The JSON Schema of these fields does not have all of their rules. */
 export const VALID_FIELDS = {
   hostname: fc.constant('shop.example.com'),
   address: fc.constant('info@shop.example.com'),
@@ -43,7 +43,7 @@ export function inputSchema(operation: Operation): Schema {
 
 /**
  * Generates inputs that fit an operation's schema.
- * @param known arbitraries of fields whose rules the schema does not express, by name
+ * @param known arbitraries by field name, for fields whose schema does not have all of their rules
  */
 export function fittingInput(
   operation: Operation,
@@ -101,7 +101,7 @@ const junk: fc.Arbitrary<unknown> = fc.oneof(
   fc.jsonValue({ maxDepth: 3 }),
 );
 
-/** Replaces patterns with a lookaround, for which fast-check cannot generate texts. */
+/** Used instead of a pattern with a lookaround, because fast-check cannot generate texts for a lookaround. */
 const WORD = /^[a-z0-9][a-z0-9-]{1,30}[a-z0-9]$/;
 /** Length of the longest repetition that fast-check generates at the size `small`. */
 const SHORT = 10;
@@ -168,7 +168,7 @@ function fittingText(schema: Schema): fc.Arbitrary<string> {
   }
   const [pattern] = patterns;
   if (patterns.length === 1) {
-    // At the usual size no text is long enough, and the filter would search for ever.
+    // With the size `small`, all texts would be shorter than `minLength`, and the filter would loop for ever.
     const size = minLength > SHORT ? 'medium' : 'small';
     return fc.stringMatching(/\(\?[=!<]/.test(pattern!.source) ? WORD : pattern!, { size }).filter(fits);
   }

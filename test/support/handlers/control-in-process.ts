@@ -1,5 +1,5 @@
-// The control plane's own code in the test's process, on SQLite in memory. A test decides when each of its round trips to the
-// database and the host ends, and whether it fails. So thousands of interleavings take seconds.
+// Runs the control plane's code in the test's process, with SQLite in memory. A test decides when each round trip to the
+// database and to the host ends, and whether it fails. So a test can try thousands of interleavings in seconds.
 import { fileURLToPath } from 'node:url';
 import Sqlite from 'better-sqlite3';
 import { build } from 'esbuild';
@@ -130,7 +130,7 @@ export class MemoryD1 {
       this.#statements.set(sql, prepared);
     }
     const { statement, numbered } = prepared;
-    // better-sqlite3 takes numbered parameters by name.
+    // For numbered parameters such as `?1`, better-sqlite3 needs an object with the numbers as keys.
     const bound = numbered ? [Object.fromEntries(values.map((value, n) => [n + 1, value]))] : values;
     if (statement.reader) return statement.all(...bound);
     statement.run(...bound);

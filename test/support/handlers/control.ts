@@ -11,7 +11,7 @@ export const API_KEY = 'cellar_0123456789abcdefghjkmnpqrstvwxyz';
 /** The secret of the welcome link. */
 export const WELCOME = 'test-welcome-0123456789';
 
-/** Directory of the bundle cache of a test run. Without one, each file bundles the handlers. */
+/** Directory where the test files of a run share the bundled handlers. If it is not set, each file bundles them again. */
 const shared = process.env.NODE_COMPILE_CACHE;
 
 const variables = {

@@ -51,18 +51,18 @@ export class TestHost {
   readonly wanted = new Map<string, WantedApp>();
   /** Overrides of observed state, by app. */
   readonly facts = new Map<string, Partial<ObservedApp>>();
-  /** The position of the newest fact in its outbox. */
+  /** The position of the newest fact in the host's outbox. */
   asOf: AsOf = { outbox: 'one', seq: 0 };
-  /** Answers to wanted states and to uploads wait for this promise. */
+  /** Delays the answers to wanted states and to uploads until this resolves. */
   held: Promise<void> = Promise.resolve();
   /** Known deploys, by id. */
   readonly deploys = new Map<string, DeployFact>();
   readonly logs = new Map<string, string>();
-  /** Status and body of the answer to `POST /ui/git-auth`, by which an outside control UI checks who uses git. */
+  /** Status and body of the answer to `POST /ui/git-auth`. A control UI outside of this machine checks git users there. */
   controlUi: [number, unknown] = [404, {}];
   /** Answers lookups of hostnames. */
   lookUp: (hostname: string) => Promise<DomainLookup> = () => Promise.reject(new Error('no name server'));
-  /** The storage of every app. What is left out is empty. */
+  /** The storage of every app. A missing field means that the app has no such storage. */
   kept: Partial<Omit<KeptPlaces, 'app_id'>> | null = null;
   /** The live release of every app. */
   release: DescribedRelease | null = null;

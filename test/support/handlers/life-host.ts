@@ -1,5 +1,6 @@
-// A fake host for one app with the rules of the real one. It fences by generation, and runs work from a queue. It
-// queues requests while the app starts, reports facts through an outbox, and recovers its wanted state after a crash.
+// A fake host for one app, with the rules of the real host. It refuses wanted states of older generations, and runs work from
+// a queue. It queues requests while the app starts, and reports facts through an outbox. After a crash, it recovers the wanted
+// state from its database.
 import type {
   AsOf,
   DeployFact,
@@ -19,7 +20,7 @@ export interface AppRequest {
 
 /** The host's database, which survives a crash of the host. */
 export interface HostDatabase {
-  /** The name of its outbox. */
+  /** The name of the host's outbox. */
   name: string;
   wanted: WantedApp | null;
   live: string | null;
@@ -120,7 +121,7 @@ export class LifeHost {
     return this.#applied();
   }
 
-  /** Runs the sweep: the app counts as unused if no request waits for it. */
+  /** Puts the app to sleep, as the host's sweep does with an unused app. The app is unused if no request waits for it. */
   sweep(): void {
     const isUnused = !this.#asleep && this.#waiting.length === 0;
     if (this.#suspending === null && this.#whyNoSleep() === null && isUnused) this.#suspend();
@@ -210,7 +211,7 @@ export class LifeHost {
     this.#restartLater();
   }
 
-  /** Kills the host and everything in it. */
+  /** Kills the host and the app's process. Waiting requests end with `cut`. */
   end(): void {
     this.#world.pool.end(this.#owner);
     for (const request of this.#waiting) request.answer = 'cut';

@@ -1,4 +1,4 @@
-// A scheduler whose order a test decides: which step runs next, which is lost, and whose steps are dropped.
+// A scheduler for tests. The test decides which step runs next, which step is lost, and which owner's steps are dropped.
 
 /** A process or an isolate that owns steps. When it dies, its steps never run and its promises never settle. */
 export interface Owner {
@@ -18,14 +18,14 @@ export class Pool {
     return this.#steps.length;
   }
 
-  /** How many waiting steps may be lost. */
+  /** Number of waiting steps that may be lost. */
   get losable(): number {
     return this.#steps.filter(({ lose }) => lose !== null).length;
   }
 
   /**
-   * Adds a step. Resolves with its result once it has run.
-   * @param losable whether it may be lost, as a message or a round trip to a database may
+   * Adds a step. Resolves with the result of `work` once the step has run.
+   * @param losable whether the step may be lost, such as a message or a round trip to a database
    */
   add<Value>(owner: Owner, work: () => Value, losable = false): Promise<Awaited<Value>> {
     const { promise, resolve, reject } = Promise.withResolvers<Awaited<Value>>();
@@ -42,14 +42,14 @@ export class Pool {
     return promise;
   }
 
-  /** Runs one waiting step, and all that follows without another step. */
+  /** Runs one waiting step, and then all code that waited for it. */
   async take(choice: number): Promise<void> {
     const [step] = this.#steps.splice(choice % this.#steps.length, 1);
     step?.run();
     await settled();
   }
 
-  /** Makes one losable step fail. There must be one. */
+  /** Makes one losable step fail. Call it only if `losable` is not 0. */
   async lose(choice: number): Promise<void> {
     const losable = this.#steps.filter(({ lose }) => lose !== null);
     const step = losable[choice % losable.length]!;

@@ -1,5 +1,5 @@
-// Simulates an app's life: the control plane's real code and a fake host. A test decides the order of the messages, the round
-// trips to the database and the steps of the host. It also decides which of them are lost.
+// Simulates an app's life with the control plane's real code and a fake host. Messages, round trips to the database and the
+// work of the host are steps. A test decides in which order the steps run, and which of them are lost.
 import type { ControlCode, ControlObject, LifeRow, MemoryD1, Outcome } from './control-in-process.ts';
 import { type AppRequest, type HostDatabase, LifeHost } from './life-host.ts';
 import { type Owner, Pool, settled } from './life-pool.ts';
@@ -20,7 +20,7 @@ export type ApiCall = 'start' | 'stop' | 'sleep';
 export interface Call {
   event: ApiCall;
   outcome: Outcome<LifeRow> | 'cut' | Error | null;
-  /** Whether a failure happened during the call, so that it may fail. */
+  /** Whether a failure was injected during the call. Then the call may fail; otherwise it must succeed. */
   troubled: boolean;
 }
 
@@ -29,7 +29,7 @@ export interface WorldRequest {
   troubled: boolean;
 }
 
-/** More steps than any program needs. */
+/** Limit that detects an endless loop: no program needs so many steps. */
 const STEPS_LIMIT = 5_000;
 const EPOCH = Date.parse('2026-01-01T00:00:00.000Z');
 
@@ -107,7 +107,7 @@ export class World {
     this.#database.all({ sql: 'DELETE FROM apps WHERE id = ?1', values: [this.id] });
   }
 
-  /** Makes a call of the API. Its outcome appears in `calls`. */
+  /** Starts an API call, and adds it to `calls`, where its outcome appears later. */
   call(event: ApiCall): void {
     const isolate = this.#isolate;
     const call: Call = { event, outcome: null, troubled: isolate === null || this.#isTroubled };
@@ -158,7 +158,7 @@ export class World {
     this.#host.crash();
   }
 
-  /** Kills the control plane's process; a later step starts another. */
+  /** Kills the control plane's process. A later step starts a new process. */
   crashControl(): void {
     this.#trouble();
     if (this.#isolate === null) return;
@@ -189,7 +189,7 @@ export class World {
     }
   }
 
-  /** Runs the reconciliation of each minute, which makes both planes agree. */
+  /** Runs the reconciliation, which Cellar runs every minute. It makes the control plane and the host agree. */
   async reconcile(choose: () => number): Promise<void> {
     const isolate = this.#isolate!;
     const done = this.#reconcile(isolate);
@@ -261,7 +261,7 @@ export class World {
     return this.#code.reconcile({ db, env, host, app: () => object, at: this.#now() });
   }
 
-  /** Whether a new call or request may fail. The release may be broken, or an open call that it joins has hit a failure. */
+  /** Whether a new call or request may fail: the release is broken, or an unfinished call or request may fail. */
   get #isTroubled(): boolean {
     const calls = this.calls.some(({ outcome, troubled }) => outcome === null && troubled);
     return (

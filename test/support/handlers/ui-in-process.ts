@@ -29,15 +29,15 @@ async function bundle(): Promise<Uint8Array> {
 }
 
 export class UiInProcess {
-  /** Round trips to the database. */
+  /** Number of round trips to the database. */
   trips = 0;
-  /** Requests to the API. */
+  /** Number of requests to the API. */
   asked = 0;
   /** Answers requests to the API. */
   api: (url: URL) => Response = () => Response.json({ code: 'invite_not_found' }, { status: 404 });
   /** Whether every query fails. */
   broken = false;
-  /** Whether no query ends, as those of a request that is cut off. */
+  /** Whether queries never end. */
   stuck = false;
   readonly database: MemoryD1;
   readonly #handler: Handler;
@@ -75,7 +75,7 @@ export class UiInProcess {
   /**
    * Starts a server for one test.
    * @param variables settings of the server; default: no rate limits and no identity provider
-   * @param database the database of another server, if several hosts share it; default: an empty one
+   * @param database the database, to share that of another server; default: a new, empty database
    */
   static async start(
     t: TestContext,

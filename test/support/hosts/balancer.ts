@@ -1,11 +1,11 @@
-// A load balancer in front of several hosts, as their users have one: it asks each host whether it is ready, and gives each
-// connection to one that is.
+// A load balancer in front of several hosts. It asks each host regularly whether the host is ready, and forwards each
+// connection to a random host that is ready.
 import { connect, createServer, type Server, type Socket } from 'node:net';
 import { fetch } from 'undici';
 
 const LOOPBACK = '127.0.0.1';
 const PROBE_EVERY_MS = 500;
-/** Timeout of a probe, in ms. Long, because a ready host may answer late on a busy machine. */
+/** Timeout of a health check, in ms. It is long, because a ready host may answer late on a busy machine. */
 const PROBE_MS = 30_000;
 
 export interface Behind {
@@ -20,7 +20,7 @@ type Port = 'apiPort' | 'edgePort';
 export class Balancer {
   readonly #hosts: Map<string, Behind>;
   readonly #ready = new Set<string>();
-  /** Names of the hosts that were asked and have not answered yet. An older answer must not replace a newer one. */
+  /** Names of the hosts with a running health check. A host has only one at a time, so an old answer cannot replace a newer. */
   readonly #asked = new Set<string>();
   readonly #servers: Server[] = [];
   readonly #sockets = new Set<Socket>();
@@ -85,7 +85,7 @@ export class Balancer {
     const server = this.#keep(connect(host[to], host.address ?? LOOPBACK));
     client.pipe(server);
     server.pipe(client);
-    // Passes on received bytes first.
+    // `destroySoon` sends the bytes that it already has before it closes the connection.
     client.on('close', () => server.destroySoon());
     server.on('close', () => client.destroySoon());
   }
