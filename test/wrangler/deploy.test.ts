@@ -194,6 +194,42 @@ test('apps with a bucket and a database of the same names deploy, each with its 
   assert.match(unclear.stdout + unclear.stderr, /use one of these names instead: one--shared, two--shared/);
 });
 
+test('a push and a deploy find the same storage for bindings without ids, whichever comes first', async () => {
+  const files = (name: string) => ({
+    'wrangler.toml': CONFIG(
+      name,
+      'd1_databases = [{ binding = "DB" }]\nkv_namespaces = [{ binding = "KV" }]\nr2_buckets = [{ binding = "FILES" }]',
+    ),
+    'index.js': `export default {
+      async fetch({ method }, { DB, KV, FILES }) {
+        await DB.exec('CREATE TABLE IF NOT EXISTS notes (text TEXT)');
+        if (method === 'POST') {
+          await DB.exec("INSERT INTO notes VALUES ('x')");
+          await Promise.all([KV.put('a', 'x'), FILES.put('a', 'x')]);
+        }
+        const { results } = await DB.prepare('SELECT * FROM notes').all();
+        return Response.json([results.length, await KV.get('a'), (await FILES.head('a'))?.size]);
+      },
+    };`,
+  });
+  for (const name of ['deployed', 'pushed']) {
+    const project = new Project(cellar, files(name));
+    const deploy = async () => {
+      const { code, stdout, stderr } = await project.wrangler('deploy');
+      assert.equal(code, 0, stdout + stderr);
+    };
+    // Wrangler writes the ids into its configuration. The push comes from another checkout, which has none.
+    const push = () => cellar.deployAgain(name, 'hello', files(name));
+    if (name === 'deployed') await deploy();
+    else await cellar.deploy(name, 'hello', files(name));
+    await cellar.get(name, '/', { method: 'POST' });
+    await (name === 'deployed' ? push() : deploy());
+    assert.equal((await cellar.get(name)).text, '[1,"x",1]', name);
+    await (name === 'deployed' ? deploy() : push());
+    assert.equal((await cellar.get(name)).text, '[1,"x",1]', name);
+  }
+});
+
 test('secrets set together are one change: all or none, empty ones too, with one restart', async () => {
   const code = `let id;
 export default { fetch: (_, { A, EMPTY, LAST }) => Response.json({ id: (id ??= crypto.randomUUID()), A, EMPTY, LAST }) };`;
