@@ -12,6 +12,7 @@ import { pipelineBindings } from './bindings/pipelines.ts';
 import { rateLimits } from './bindings/rate-limits.ts';
 import { storeSecretBindings } from './bindings/secrets-store.ts';
 import { serviceBindings, tailConsumers } from './bindings/services.ts';
+import { sharedStorage } from './bindings/shared-storage.ts';
 import { triggers } from './bindings/triggers.ts';
 import { workflows } from './bindings/workflows.ts';
 import { requireBundleSize } from './bundle-size-limit.ts';
@@ -168,7 +169,11 @@ async function bundleConfig(
 ): Promise<Bundled> {
   const { root } = place;
   const compatibilityDate = datedConfig(file, config.compatibility_date, notes);
-  const warnings = [...read, ...missingWithinKeys(config).map(({ message }) => `${file}: ${message}`)];
+  const warnings = [
+    ...read,
+    ...missingWithinKeys(config).map(({ message }) => `${file}: ${message}`),
+    ...sharedStorage(file, config),
+  ];
   notes.push(...warnings.map((text) => `warning: ${text}`));
   let worker: Bundle['worker'] = null;
   let exports: string[] = [];

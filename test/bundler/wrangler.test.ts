@@ -315,6 +315,17 @@ test('an unavailable feature deploys with a warning, and all such features are n
   );
 });
 
+test('namespaces and databases with equal ids get a warning', async () => {
+  const id = 'YOUR_ID_HERE';
+  const named = [...['A', 'B'].map((binding) => ({ binding, id })), { binding: 'C', id: 'c' }];
+  await warns({ kv_namespaces: named }, /A, B are one KV namespace.*YOUR_ID_HERE/);
+  const databases = ['A', 'C'].map((binding) => ({ binding, database_name: binding, database_id: id }));
+  const { warnings } = await warns({ d1_databases: databases }, /A, C are one D1 database/);
+  assert.equal(warnings!.length, 1);
+  const without = { kv_namespaces: ['A', 'B'].map((binding) => ({ binding })) };
+  assert.equal((await worktrees.bundle(wranglerProject(without))).bundle.warnings, undefined);
+});
+
 test('a pipeline writes into the bucket with its name, or into the only one', () => {
   const bucket = (binding: string, key: string) => ({ binding, key });
   const [files, events] = [bucket('FILES', 'files'), bucket('EVENTS_FILES', 'events')];
