@@ -1,5 +1,5 @@
-// Decides whether a request to an app is forwarded to a process, waits for a start, or is refused. A request starts an app
-// that is at rest, without a process (phase `idle`).
+// Decides whether a request to an app is forwarded to a process, waits for a start, or is refused. An app at rest (phase
+// `idle`) has no process; its next request starts one.
 import type { Admission, Refused } from '../../edge/upstream/backend.ts';
 import type { Level } from '../../log.ts';
 import { admission, noProcess, overloaded, type Phase } from '../life/phase.ts';
@@ -31,7 +31,7 @@ export class Admissions {
     this.#process = process;
   }
 
-  /** @param coming resolves when the latest start requested by `Fleet.start` has ended; null without one */
+  /** @param coming resolves when the latest start requested by `Fleet.start` has ended; null when no such start is pending */
   admit(coming: Promise<void> | null): Admission {
     const { phase } = this.#process;
     if (phase.name === 'running') {
@@ -58,7 +58,7 @@ export class Admissions {
     return wakes;
   }
 
-  /** Returns the refusal of a request for lack of memory. Logs a line, at most one each `LOG_SHED_EVERY_MS`. */
+  /** Returns the refusal of a request when the host lacks memory. Logs at most one line every `LOG_SHED_EVERY_MS`. */
   #shed(): Refused {
     const now = performance.now();
     if (now - this.#shedAt > LOG_SHED_EVERY_MS) {

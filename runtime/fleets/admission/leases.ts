@@ -1,4 +1,4 @@
-// A lease keeps an app's process running while a part of the host uses it, as an open request does.
+// A lease keeps an app's process running while a part of the host uses the process. An open request has the same effect.
 
 /** One holder's right to use a process. */
 export interface Lease {
@@ -25,7 +25,7 @@ export class Leases {
     return this.#held;
   }
 
-  /** Whether the work of a lease's holder may block the process. */
+  /** Whether a current lease is for work that may block the process. */
   get mayBlock(): boolean {
     return this.#blocking > 0;
   }

@@ -12,7 +12,10 @@ import { type Lease, Leases } from './leases.ts';
 
 /** Longest time to wait for a process and use it, in ms. */
 const LEASE_MS = 30_000;
-/** Time for a process to answer once a lease is over that may block it, in ms. Without an answer, the process is killed. */
+/**
+ * Maximum time for a process to answer after a lease whose work may block it, in ms. Without an answer, the process is
+ * killed.
+ */
 const BLOCKED_MS = 1_000;
 /**
  * Maximum number of leases of an app that are awaited or held at once. Each keeps its holder's data in the host's memory.
@@ -30,7 +33,10 @@ export interface LeasedCell {
    * whose data is on this machine.
    */
   loadPath: string;
-  /** Aborted when the time is over, or the process must end, before the lease is released. A crash does not abort it. */
+  /**
+   * Aborted when the lease's time limit expires, or the process must end, before the lease is released. A crash does not
+   * abort it.
+   */
   signal: AbortSignal;
 }
 

@@ -10,15 +10,16 @@ const MB = 1024 * 1024;
 /** Default share of the memory of the container (or machine) that may be used. */
 const DEFAULT_SHARE = 0.8;
 /**
- * A process that uses at most this many bytes is never ended to free memory for others. A new process is assumed to use it.
+ * A process that uses at most this many bytes is never ended to free memory for others. A new process is assumed to use
+ * this much.
  */
 const MODEST_BYTES = 64 * MB;
 /** Shortest time between two log lines about the limit, in ms, because memory use may oscillate around the limit. */
 const WARN_EVERY_MS = 60_000;
 
-/** A process of an app and its successors, as the memory gauge sees them. At most one of them runs at a time. */
+/** The memory gauge's view of an app's process and of the processes that later replace it. Only one of them runs at a time. */
 export interface MemoryUser {
-  /** Private memory of its process at the last sample, in bytes. Without a process: that of the previous process. */
+  /** Private memory of the process at the last sample, in bytes. While no process runs: that of the previous process. */
   footprint: number;
   /** Ends its process because other apps need the memory. `why`: the text for the app's log. */
   evict: (why: string) => void;
@@ -76,7 +77,7 @@ export class MemoryGauge {
     if (leaving === null) return false;
     for (const { footprint, evict } of leaving) {
       evict(
-        `the host is short of memory (RUNNER_FLEET_MAX_RSS_MB), and the app, which used ${mb(footprint)} MiB, makes room for others`,
+        `the host is short of memory (RUNNER_FLEET_MAX_RSS_MB): the app's process, which used ${mb(footprint)} MiB, was ended for other apps`,
       );
     }
     return true;
@@ -105,7 +106,8 @@ export class MemoryGauge {
   }
 
   /**
-   * Returns the processes to evict for a new one, largest first; null if it is over its share, or if they are not enough.
+   * Returns the processes to evict for a new process, largest first. Returns null if the new process is over its share, or
+   * if the evictions would not free enough memory.
    */
   #whoLeavesFor({ footprint }: MemoryUser): MemoryUser[] | null {
     const running = [...this.#cells.values()];

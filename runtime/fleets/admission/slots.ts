@@ -7,7 +7,8 @@ export class StartRefused extends Error {}
 /** A start that takes longer than this, in ms, frees its slot and continues without one. */
 const LONG_MS = 5_000;
 /**
- * For each slot, this many long starts may continue without one. Starts that freed a slot after `SHARE_MS` may exceed it.
+ * For each slot, this many long starts may continue without one. Starts that freed a slot after `SHARE_MS` may exceed this
+ * limit.
  */
 const LONG_PER_SLOT = 4;
 
@@ -23,9 +24,9 @@ export interface StartingApp {
 interface Start {
   who: StartingApp;
   owner: string;
-  /** Whether it holds a slot. */
+  /** Whether the start holds a slot. */
   hasSlot: boolean;
-  /** Whether it has held its slot for `SHARE_MS`. */
+  /** Whether the start has held its slot for `SHARE_MS`. */
   hasHadShare: boolean;
 }
 

@@ -37,7 +37,8 @@ export function capnp(value: CapnpValue): string {
 }
 
 /**
- * Returns a string literal. Escapes quotes, backslashes and all bytes that are not printable ASCII: no content can end it.
+ * Returns a string literal. Escapes quotes, backslashes and all bytes that are not printable ASCII, so that no content can
+ * end the literal.
  */
 function quote(text: string): string {
   let literal = '"';

@@ -51,9 +51,12 @@ import { workflowBindings, workflowEngine, workflowKey, workflowsOf } from './wo
 export const DATABASE_SOCKET = 'd1';
 /** The socket where other apps send messages to the app's queues. Only for a release that consumes queues. */
 export const QUEUE_SOCKET = 'queues';
-/** Compatibility date of the assets of a site without a Worker, which has no date, and of the Worker that adds `RELOAD`. */
+/**
+ * Compatibility date for the assets of a site without a Worker, because such a site sets no date. Also that of the Worker
+ * that adds `RELOAD`.
+ */
 const STATIC_SITE_DATE = '2026-01-01';
-/** From this date workerd implies `nodejs_compat`, and warns when it is set. */
+/** From this date workerd implies `nodejs_compat`, and warns if a config sets this flag too. */
 const NODEJS_COMPAT_DEFAULT_DATE = '2026-08-04';
 /** From this date Workers know their own exports (`ctx.exports`) without a flag. */
 const KNOWS_EXPORTS_DATE = '2025-11-17';

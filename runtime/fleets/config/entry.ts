@@ -14,7 +14,7 @@ const PAGE_TEXT = textOf('./workers/page-worker.js');
 /** Runs each call of the app's code as an event, to which logs, errors and traces refer. */
 const CAPTURE = own('capture');
 const ERROR_REPORTER = own('error-reporter');
-/** Times the calls that events wait for. */
+/** Measures the duration of the calls that an event waits for, such as calls to storage. */
 const CALLS = { name: 'cellar-calls.js', text: textOf('./modules/calls-module.js') };
 /** Finds the event that the running code belongs to. */
 const EVENTS = own('events');
@@ -97,7 +97,7 @@ export function entryModules(
   ];
 }
 
-/** Returns the additional modules of a trial. `trial` runs before the entry module, which adds handlers to the Worker. */
+/** Returns the additional modules of a trial. `trial` runs first, because the entry module adds handlers to the Worker. */
 export function trialModules(trial: CellModule): Fields[] {
   const esModule = `
 import './${CAPTURE.name}';

@@ -12,7 +12,7 @@ export function secretEnvironment(secrets: Record<string, string>): Record<strin
 
 /**
  * Returns the bindings of secrets.
- * @param given their names
+ * @param given the names of the secrets to bind
  * @param names the names of all secrets, ordered as in the environment
  */
 export function secretBindings(given: string[], names: string[]): Fields[] {

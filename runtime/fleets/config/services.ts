@@ -51,7 +51,7 @@ function deadLettersElsewhere({ triggers }: Pick<Release, 'triggers'>): string[]
   return [...dead].filter((queue) => !consumed.includes(queue));
 }
 
-/** Returns `queuesElsewhere`, then the other dead letter queues. The index is the number for `queueService`. */
+/** Returns `queuesElsewhere`, then the dead letter queues not among them. The index is the number for `queueService`. */
 export function calledQueues(release: Pick<Release, 'triggers'>): string[] {
   return [...new Set([...queuesElsewhere(release), ...deadLettersElsewhere(release)])];
 }
@@ -88,7 +88,7 @@ export function serviceBindingsOf(release: Release): CapnpValue[] {
     if (service === CELLAR) return { name: binding, wrapped: { moduleName: CELLAR_MODULE.name } };
     const isPlain = entrypoint === undefined && props === undefined;
     if (service === null) {
-      // Static files come first, as for visitors. Their service passes methods on to the Worker, but no props.
+      // The assets service answers first, as for visitors. It passes method calls on to the Worker, but not the props.
       const name = isPlain ? mainService(release) : 'app';
       const named = { name, ...(entrypoint && { entrypoint }), ...(props && { props: json(props) }) };
       return { name: binding, service: named };

@@ -7,7 +7,7 @@ import { textOf } from './texts.ts';
 
 /**
  * Returns the unique key of the namespace with a Workflow's instances. An instance's alarm is the end of its wait or
- * retention; at work, it is a check half a minute ahead.
+ * retention. While the instance runs steps, its alarm is a check half a minute ahead.
  */
 export function workflowKey(name: string): string {
   return `miniflare-workflows-${name}`;

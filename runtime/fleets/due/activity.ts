@@ -1,4 +1,4 @@
-// Tracks when an app was last used. A request only increments a counter; the rest is computed once a second.
+// Tracks when an app was last used. A request only increments a counter; the time is computed once a second.
 
 /** A process that was started for due work (a cron, alarm or queue batch) ends after this time without requests, in ms. */
 const DUE_WORK_QUIET_MS = 5_000;

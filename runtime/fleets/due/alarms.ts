@@ -81,7 +81,7 @@ export function alarmsOnDisk(
     );
 }
 
-/** Whose files `alarmsOnDisk` reads. */
+/** The owner of the files that `alarmsOnDisk` reads. */
 interface DiskOwner {
   /** Returns the account that owns the app. */
   owner: () => string;
@@ -91,7 +91,7 @@ interface DiskOwner {
   scratch?: string;
 }
 
-/** Whose alarms are read. */
+/** The owner of the alarms that are read. */
 export interface AlarmsOwner {
   /** The account that owns the app. Accounts take turns in the queue. */
   owner: string;

@@ -25,7 +25,7 @@ export interface RestingApp {
 type Find = (signal: AbortSignal) => Promise<number | null>;
 
 /**
- * Records an app's rest: when work is next due for the app, which has no process. The record is `null` while a process runs.
+ * Records when work is next due for an app at rest, that is, without a process. The record is `null` while a process runs.
  */
 export class RestRecord {
   readonly #keep: (rest: RestingApp | null) => Promise<void>;
@@ -44,8 +44,8 @@ export class RestRecord {
   }
 
   /**
-   * Call when the process has ended. Records when work is next due. Resolves when that is known, or when a process starts.
-   * Never rejects.
+   * Call when the process has ended. Records when work is next due. Resolves when this time is known, or when a process
+   * starts. Never rejects.
    * @param delayMs delay for work that is already due, in ms
    */
   async begin(find: Find, delayMs = 0): Promise<void> {
@@ -92,7 +92,7 @@ export class RestRecord {
 }
 
 export interface DueReaderOptions {
-  /** Returns the parts of a release that have work without a request. @param release the release's directory */
+  /** Returns the parts of a release that run without a request, such as crons. @param release the release's directory */
   workOf: (release: string) => Promise<DueWork>;
   readAlarms: AlarmsReader;
 }

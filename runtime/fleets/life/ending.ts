@@ -7,7 +7,7 @@ import type { Supervisor } from './supervisor.ts';
 
 /** Time that requests in flight get before their process ends, in ms. */
 const DRAIN_MS = 10_000;
-/** Time limit of the question how many Workflow steps run in a process, in ms. Without an answer, the number is 0. */
+/** Time limit to ask a process how many Workflow steps it runs, in ms. Without an answer, the number is taken as 0. */
 const STEPS_TIMEOUT_MS = 1_000;
 
 /**

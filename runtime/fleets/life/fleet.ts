@@ -49,7 +49,7 @@ export class Fleet implements Backend {
   #movedTo: Backend | null = null;
   /** A restart by `renew` that waits for its turn; null for none. */
   #renewal: Promise<boolean> | null = null;
-  /** Resolves when the latest start requested by `start` has succeeded or failed; null when none waits or runs. */
+  /** Resolves when the latest start requested by `start` has succeeded or failed; null when no such start waits or runs. */
   #coming: Promise<void> | null = null;
   /** The number of processes that the last call of `takeUsage` found. */
   #measured = 0;
@@ -256,8 +256,8 @@ export class Fleet implements Backend {
 
   /**
    * Starts `release`, and resolves when it serves. Does nothing if it already serves.
-   * @throws {Error} with the reason when it does not start. `Supervisor.bringUp` says what follows; without memory, the app
-   *   goes idle
+   * @throws {Error} with the reason when it does not start. `Supervisor.bringUp` documents the phase that follows. If the
+   *   host has no memory, the app goes idle
    */
   start(release: ReleaseRef): Promise<void> {
     const { wanted } = this.#process;

@@ -35,7 +35,7 @@ export interface Place {
   user: User | null;
   /** Memory that a process may use (`RUNNER_CELL_MAX_MB`), in MiB. */
   memoryMb: number;
-  /** Upper limit of uninterrupted CPU time (`RUNNER_CELL_CPU_MAX_S`), whatever the app's project says, in ms. */
+  /** Upper limit of uninterrupted CPU time (`RUNNER_CELL_CPU_MAX_S`), in ms. The app's project can only set less. */
   cpuMaxMs?: number;
   /** `run`: the directory of sockets, the pid file and the files of launches. `data`: the directory of the app's storage. */
   directories: { run: string; data: string };
@@ -294,7 +294,7 @@ export class Launcher {
     this.#migrated = null;
   }
 
-  /** Returns the parts of a release that have work without a request, such as alarms and crons. */
+  /** Returns the parts of a release that run without a request, such as alarms and crons. */
   async dueWork(directory: string): Promise<DueWork> {
     return (await this.#filesOf(directory, this.#given())).due;
   }

@@ -22,7 +22,7 @@ const MIGRATE_TIMEOUT_MS = 60_000;
 const GONE_SHOWN = 3;
 /** The default table of applied migrations. */
 const USUAL_TABLE = 'd1_migrations';
-/** Advice when no migration has been applied yet. Some authors run their SQL by hand, and their migrations do not fit together. */
+/** Advice when no migration has been applied yet. Some authors apply SQL by hand, so their files fail when run in order. */
 const WITHOUT_MIGRATIONS =
   '; Cloudflare deploys without migrations: to do the same, set "migrations_dir" to a folder without .sql files, push, and then apply SQL with `wrangler d1 execute --remote`';
 const WORKER = readFileSync(new URL('./migration-worker.js', import.meta.url), 'utf8');

@@ -46,10 +46,10 @@ const STOPPED_RETRY_AFTER_S = 60;
 /** Retry-After when the host is short of memory. Memory becomes free as other apps become idle. */
 const OVERLOADED_RETRY_AFTER_S = 5;
 
-/** Retry-After while the bucket is away or this host is cut off. Cellar asks the bucket each half second. */
+/** Retry-After while the bucket does not answer or this host is cut off. Cellar checks the bucket every half second. */
 const AWAY_RETRY_AFTER_S = 2;
 
-/** Why an app in the bucket has no process. */
+/** Why an app whose data is in the bucket has no process. */
 export const BUCKET_AWAY =
   "The bucket with the app's data does not answer; the app starts again by itself once it does";
 
@@ -94,7 +94,7 @@ export function processState(phase: Phase, asleep: boolean): ProcessState {
 
 /**
  * Returns whether a request is forwarded, held or refused.
- * @param coming resolves when the latest start requested by `Fleet.start` has ended; null without one
+ * @param coming resolves when the latest start requested by `Fleet.start` has ended; null when no such start is pending
  */
 export function admission(phase: Phase, asleep: boolean, coming: Promise<void> | null): Admission {
   if (phase.name === 'running') return { kind: 'forward', upstream: leastBusy(phase) };

@@ -43,9 +43,7 @@ export async function prefill({ prefill, bucketSocket, signal, ...place }: Prefi
     });
   } catch (error) {
     if (!deadline.aborted) throw error;
-    throw new Error(
-      `${what} did not end within ${TIMEOUT_MS / 1000} s: make fewer than ${files} pages ahead`,
-    );
+    throw new Error(`${what} did not end within ${TIMEOUT_MS / 1000} s: prerender fewer than ${files} pages`);
   }
 }
 

@@ -164,12 +164,12 @@ class Keeper {
       memory.watch(cell, this.#user);
       const replica = { cell, upstream: connect(cell) };
       this.#set(replica);
-      say('info', `another process runs after ${Math.round(cell.startMs)} ms`);
+      say('info', `one more process of the app runs; its start took ${Math.round(cell.startMs)} ms`);
       return await this.#untilEnd(replica);
     } catch (error) {
       if (signal.aborted) return 0;
       const { delayMs } = this.#backoff.failed();
-      say('error', `another process does not start, and is tried again in ${delayMs} ms: ${reason(error)}`);
+      say('error', `one more process of the app does not start; next try in ${delayMs} ms: ${reason(error)}`);
       onFailure('load', reason(error));
       return delayMs;
     }
@@ -191,7 +191,7 @@ class Keeper {
     }
     upstream.destroy();
     const { delayMs } = this.#backoff.next(performance.now() - cell.startedAt);
-    say('error', `one of the processes ended, and is started again in ${delayMs} ms: ${exit.reason}`);
+    say('error', `one of the app's processes ended, and is started again in ${delayMs} ms: ${exit.reason}`);
     onFailure('crash', exit.reason);
     return delayMs;
   }

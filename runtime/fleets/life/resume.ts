@@ -48,6 +48,8 @@ export async function resumeWorkflows(
     }
   } catch (error) {
     if (!closing.aborted && !gone.signal.aborted && !lease.signal.aborted)
-      warn(`interrupted Workflows continue half a minute later: ${reason(error)}`);
+      warn(
+        `interrupted Workflows could not be resumed, and continue by themselves in half a minute: ${reason(error)}`,
+      );
   }
 }

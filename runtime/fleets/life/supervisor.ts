@@ -33,7 +33,7 @@ export interface SupervisorOptions extends Place {
   idleMs: number;
   /** The start of the last minute with a request before the host's start, in ms since 1970; null for none. */
   lastRequestAt: number | null;
-  /** Start slots, shared by all fleets. A deploy takes no slot, because its app serves no requests until the new start. */
+  /** Start slots, shared by all fleets. A deploy takes no slot, because its app serves no requests until the start ends. */
   slots: Slots;
   /** Time for requests in flight before a process is stopped or replaced, in ms. Default: 10 s. */
   drainMs?: number;
@@ -50,8 +50,8 @@ export interface SupervisorOptions extends Place {
   /** Called when the app falls asleep, and when it begins to serve requests again. */
   onAsleep: (asleep: boolean) => void;
   /**
-   * Called when it is known when the next work of an app without a process is due. Called with `null` when a process starts;
-   * it serves only once the promise has resolved. Must not reject.
+   * Called for an app without a process, once the time of its next due work is known. Called with `null` when a process
+   * starts; the process serves only once the promise has resolved. Must not reject.
    */
   onRest: (rest: RestingApp | null) => Promise<void>;
 }
@@ -72,13 +72,13 @@ export class Supervisor implements StartingApp {
   readonly options: SupervisorOptions;
   /** Ends the process because other apps need its memory. @param why the text for the app's log */
   readonly #evict: (why: string) => void;
-  /** The app's first process and its successors, as the memory gauge sees them. */
+  /** The memory gauge's view of the app's first process and of the processes that later replace it. */
   readonly #eater: MemoryUser = {
     footprint: 0,
     evict: (why) => this.#evict(why),
     coreUse: new CoreUse(),
   };
-  /** The limit whose excess ended the previous process; null when it ended for another reason. */
+  /** The limit that the previous process exceeded and was ended for; null when it ended for another reason. */
   #limit: string | null = null;
   #launcher: Launcher | null = null;
   #dueReader: DueReader | null = null;
@@ -306,7 +306,7 @@ export class Supervisor implements StartingApp {
     this.matchReplicas();
   }
 
-  /** Starts or ends processes beside the first one. An app without a cluster, asleep or only at due work has no others. */
+  /** Starts or ends replicas. An app has no replicas without a cluster, while it sleeps, and while it only runs due work. */
   matchReplicas(): void {
     if (this.#phase.name !== 'running') return;
     const isAlone = this.options.cluster === undefined || this.asleep || this.activity.isForDueWork;
@@ -351,7 +351,10 @@ export class Supervisor implements StartingApp {
   #goOn({ replicas }: Running, delayMs: number, why: string): boolean {
     const replica = replicas.takeOver(delayMs);
     if (replica === null) return false;
-    this.options.say('error', `one of the processes ended, and is started again in ${delayMs} ms: ${why}`);
+    this.options.say(
+      'error',
+      `one of the app's processes ended, and is started again in ${delayMs} ms: ${why}`,
+    );
     this.options.memory.watch(replica.cell, this.#eater);
     this.#run({ name: 'running', ...replica, leases: new Leases(() => this.activity.keep()), replicas });
     return true;

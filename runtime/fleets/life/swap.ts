@@ -15,7 +15,7 @@ export interface SwapSteps {
   log: (line: string) => void;
   /** Whether to skip the trial. If the new release then does not start, the previous one is started again. */
   isUntried?: boolean;
-  /** Cancels the swap until the end of the trial. Nothing has changed then. Has no effect with `isUntried`. */
+  /** Cancels the swap if aborted before the end of the trial; then nothing has changed. Has no effect with `isUntried`. */
   signal?: AbortSignal;
 }
 

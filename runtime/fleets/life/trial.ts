@@ -15,7 +15,8 @@ import { lineSink } from '../process/cell-output.ts';
 import { type CellOptions, startCell } from '../process/start-cell.ts';
 
 /**
- * Prefix of trials' directories, which lie beside the run directories of apps. At boot, those of a killed host are removed.
+ * Prefix of trials' directories, which lie beside the run directories of apps. After a crash, the host removes them at its
+ * next start.
  */
 const TRIAL_PREFIX = 'trial-';
 

@@ -50,7 +50,8 @@ export function ownDirectories({ disks, runDirectory }: Pick<CellPlace, 'disks' 
 }
 
 /**
- * Creates the directories that only the cell and the host may use. Removes old sockets. Lets the cell's user read the rest.
+ * Creates the directories that only the cell and the host may use. Removes old sockets. Lets the cell's user read the
+ * working directory and the config's directory.
  */
 export async function makeCellDirectories({
   directory,

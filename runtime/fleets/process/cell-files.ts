@@ -37,7 +37,7 @@ const WRITE_TIMEOUT_MS = 30_000;
 /** Prefix of the directories with these files. They lie in the app's run directory, beside its sockets. */
 const PREFIX = 'cell-';
 
-/** What an app reaches outside its process: services of the host, and private networks. */
+/** The services of the host and the private networks that an app can reach. */
 export type OutsideAccess = Pick<
   CellFilesOrder,
   'bucketSocket' | 'serviceSocket' | 'hostServiceSockets' | 'egress' | 'cluster'
@@ -46,7 +46,7 @@ export type OutsideAccess = Pick<
 /** Names of secrets, overrides of variables, and whether there is an outbound Worker. */
 type Given = Pick<CellFilesOrder, 'secrets' | 'vars' | 'hasOutbound'>;
 
-/** What a launch needs of a release. */
+/** The facts about a release that a launch needs, and the paths of its configs. */
 export interface CellFiles extends Launch {
   /** Path of the config that serves. */
   config: string;

@@ -133,8 +133,8 @@ export class CellOutput {
   /**
    * Returns why the process ended: workerd's load error, a lack of memory, or else the exit code or signal with the last
    * lines.
-   * @param forMemory whose memory was used up when the kernel ended the process: the app's limit or the machine's; null:
-   *   neither
+   * @param forMemory which limit was reached when the kernel killed the process for lack of memory: the app's or the
+   *   machine's; null if it did not
    */
   explain(
     code: number | null,

@@ -22,7 +22,7 @@ const COUNT_BYTES = 32;
 const STOP_GRACE_MS = 2_000;
 /** Time limit to send the waiting events to tail Workers before SIGTERM, in ms. */
 const TAILS_MS = 2_000;
-/** Time limit to store, before SIGTERM, that batches of queues are cut off, in ms. */
+/** Time limit for queues to store, before SIGTERM, that the host ends the process and so their running batches, in ms. */
 const QUEUES_MS = 1_000;
 
 /** Default limit of uninterrupted CPU time, in ms. */
@@ -131,8 +131,8 @@ export class Cell {
 
   /**
    * Ends the process: SIGTERM, then SIGKILL to its process group after a grace time. Events for tail Workers are sent first.
-   * Batches of queues that are cut off do not count as attempts, if the process answers. The caller must already route no
-   * requests to the process.
+   * A queue batch that this interrupts does not count as an attempt, if the process answers. The caller must already route
+   * no requests to the process.
    */
   async stop(): Promise<CellExit> {
     if (this.#hasTails) await this.#announceEnd(TAILS_SOCKET, TAILS_MS);

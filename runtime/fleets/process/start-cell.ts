@@ -122,8 +122,8 @@ async function start(options: CellOptions): Promise<Cell> {
 }
 
 /**
- * Records which process uses the storage. If the kernel ends this process together with the host, the record is only a
- * fallback. Then an error, such as a full disk, does not prevent the start of the app.
+ * Records which process uses the storage. On Linux, the kernel ends this process together with the host, so the record is
+ * only a fallback there: an error, such as a full disk, is logged and does not prevent the start of the app.
  */
 function record(file: string, pid: number, user: User | null): void {
   try {

@@ -98,7 +98,7 @@ test('when memory is short, an app above its share is ended in favour of a small
   assert.equal(memory.over, true);
   assert.equal((await modest.ask('/version')).status, 200, 'a modest app starts');
   await hungry.until(() => hungry.fleet.pid === null && hungry.fleet.state === 'idle');
-  assert.match(hungry.fleet.lastError!, /short of memory .* makes room for others/);
+  assert.match(hungry.fleet.lastError!, /short of memory .* was ended for other apps/);
   assert.equal((await hungry.ask('/')).status, 503, 'the hungry one is refused while memory is short');
   assert.equal((await modest.ask('/version')).status, 200);
   assert.equal((await late.ask('/version')).status, 503, 'nobody is left who could make room');

@@ -1,6 +1,6 @@
 // Crons with a field for seconds in front of the five others. workerd's `cron.js` reads the five fields, and arms each
 // schedule at the start of the process. As in `cron.js`, runs of a cron never overlap. A time that passes during a run is
-// skipped. Times that passed without a process make one run.
+// skipped. All times that passed while no process ran cause one run together.
 import { DurableObject, env } from 'cloudflare:workers';
 import { next, parse } from 'cron.js';
 
@@ -92,7 +92,7 @@ export class Schedule extends DurableObject {
     await this.ctx.storage.setAlarm(entries.at);
   }
 
-  /** Runs the cron for its scheduled `time`. Returns whether it needs no repetition. */
+  /** Runs the cron for its scheduled `time`. Returns false if the run must be repeated. */
   async #run(name, time) {
     let timer;
     const timeout = new Promise((_, reject) => {
@@ -111,7 +111,7 @@ export class Schedule extends DurableObject {
   }
 }
 
-// A wrong cron makes workerd refuse the config when it loads.
+// Throws for an invalid cron, so that workerd refuses the config when it loads.
 for (const cron of env.SECONDS) new Times(cron);
 
 export default {};

@@ -3,7 +3,7 @@
 
 /** The header with the name of the called script and a random id of the call. The host reads and removes it. */
 const SCRIPT_HEADER = 'x-cellar-script';
-/** The header of the host's answer when there is no such script. It has the call's random id, which no script knows. */
+/** The response header by which the host reports a missing script. Its value is the call's random id, which no script knows. */
 const NO_SCRIPT_HEADER = 'x-cellar-no-script';
 /**
  * The header with the parameters for the outbound Worker, as JSON. The host reads it, and sends the script an id instead.

@@ -6,7 +6,7 @@ import type { CapnpValue, Fields } from '../capnp.ts';
 import { externalService } from '../services.ts';
 import { type CellModule, textOf } from '../texts.ts';
 
-/** The value of the header of `externalService` by which the host recognises a script's outgoing requests. */
+/** The header value of `externalService` by which the host recognises a script's outgoing requests. */
 const OUTBOUND = 'outbound';
 /** The name of the service that takes a script's outgoing requests. */
 export const OUTBOUND_SERVICE = `service ${OUTBOUND}`;

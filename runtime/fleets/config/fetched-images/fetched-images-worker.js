@@ -1,5 +1,5 @@
-// Transforms images that the app fetches with `cf.image`. The app's own `fetch()` fetches the original, so the app reaches
-// no further addresses. The images service only gets the bytes.
+// Transforms images that the app fetches with `cf.image`. The app's own `fetch()` fetches the original, so `cf.image` gives
+// the app no access to more addresses. The images service gets only the bytes.
 import { env } from 'cloudflare:workers';
 
 const BINDING = 'cellar images';
@@ -116,7 +116,11 @@ async function fetchOriginal(request, image, url) {
   await answer.body?.cancel();
   if (status === 404) throw new Refusal(404, 9404, 'there is no image at this address');
   const code = status >= 500 ? 9509 : 9408;
-  throw new Refusal(code === 9408 && status >= 400 ? status : 502, code, `its server answered ${status}`);
+  throw new Refusal(
+    code === 9408 && status >= 400 ? status : 502,
+    code,
+    `the server of the image answered ${status}`,
+  );
 }
 
 /** Returns the bytes of an image. @param left the bytes that remain for all images of the call */

@@ -1,5 +1,5 @@
-// Times what an event waits for: storage, objects, queues, services, AI and outgoing requests. Reports the times to the host
-// when the event's handler has ended. The app sees no difference, except that its promises settle a microtask later.
+// Measures how long the calls of an event take: to storage, objects, queues, services, AI and other servers. Reports the
+// times to the host when the event's handler has ended. The app only sees that its promises settle a microtask later.
 
 import { env, ServiceStub } from 'cloudflare:workers';
 import { watcher } from './cellar-capture.js';
@@ -21,11 +21,11 @@ const LENGTH_PER_S = 50_000;
 const LENGTH_SAVED = 100_000;
 /** While fewer characters than this are left, only slow events are reported. */
 const SAVED_FOR_SLOW = 30_000;
-/** Characters that each report of an event counts in addition to its calls. */
+/** Characters that each report of an event takes from the rate limit, in addition to its calls. */
 const EVENT_LENGTH = 1_000;
-/** Characters that each call counts in addition to its name and detail. */
+/** Characters that each call takes from the rate limit, in addition to its name and detail. */
 const CALL_LENGTH = 60;
-/** An event with a call of this duration is slow, in ms. */
+/** An event is slow if one of its calls takes at least this time, in ms. */
 const SLOW_MS = 100;
 
 let left = LENGTH_SAVED;

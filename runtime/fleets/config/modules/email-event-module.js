@@ -1,5 +1,5 @@
-// Passes an e-mail to the app. The host's receiver is at the other end of a WebSocket. The receiver sends the content as the
-// app reads it, and carries out forwards and replies.
+// Passes an e-mail to the app. The host's receiver is at the other end of a WebSocket. The receiver sends each part of the
+// content when the app reads it, and carries out forwards and replies.
 
 import { rejections } from './cellar-error-reporter.js';
 

@@ -24,7 +24,7 @@ export function readHead(bytes) {
 
 /**
  * Returns the remaining lifetime of a response, in s; 0 or less: do not cache. Removes `Set-Cookie` from the head if
- * `private=set-cookie` allows caching the rest.
+ * `private=set-cookie` allows caching the response without it.
  */
 export function ageOf(head) {
   const value = (name) => head.headers.find(([each]) => each === name)?.[1];
@@ -61,8 +61,8 @@ export function isUnchanged(asked, headers) {
 }
 
 /**
- * Whether a requested range applies to the stored response. `If-Range` has the strong etag or the `Last-Modified` of the
- * version that the client has a part of. @param asked the request's headers @param headers the response's
+ * Whether a requested range applies to the stored response. `If-Range` names the version of which the client already has a
+ * part, by its strong etag or its `Last-Modified`. @param asked the request's headers @param headers the response's
  */
 export function isSameVersion(asked, headers) {
   const validator = asked.get('if-range')?.trim();

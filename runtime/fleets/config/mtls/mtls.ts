@@ -74,7 +74,7 @@ function operatorsAuthorities(path: string | null): string[] {
   }
 }
 
-/** Whether a certificate is valid and one of an authority. workerd does not start with a certificate that it cannot read. */
+/** Whether `pem` is a certificate of an authority that can be parsed. workerd does not start with any other text. */
 function isReadable(pem: string): boolean {
   try {
     return new X509Certificate(pem).ca;

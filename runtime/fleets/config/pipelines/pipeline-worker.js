@@ -9,7 +9,7 @@ const SEND_BYTES = 1024 * 1024;
 const BATCH_BYTES = 8 * 1024 * 1024;
 /** Time after which a smaller batch is written, in ms. Also the pause after a failed write. */
 const BATCH_MS = 60_000;
-/** Maximum size of the records that wait, in bytes. Beyond it, `send()` fails, for example because R2 accepts no object. */
+/** Maximum size of the waiting records, in bytes. Above it, `send()` fails. Records wait for example while R2 fails. */
 const WAITING_BYTES = 64 * 1024 * 1024;
 
 const encoder = new TextEncoder();
@@ -32,7 +32,7 @@ export class CellarPipeline extends DurableObject {
     const { storage } = this.ctx;
     if (this.#bytes + bytes > WAITING_BYTES)
       throw new Error(
-        `${WAITING_BYTES / 1024 / 1024} MiB wait to be written to the bucket of the pipeline ${pipeline}, which cannot be written now`,
+        `the bucket of the pipeline ${pipeline} cannot be written now, and ${WAITING_BYTES / 1024 / 1024} MiB of records wait already`,
       );
     storage.sql.exec('INSERT INTO chunks (text, bytes) VALUES (?, ?)', text, bytes);
     this.#bytes += bytes;

@@ -263,7 +263,7 @@ function stackOf(stack) {
 }
 
 /**
- * Returns the event of what a call by the host ran: a manual cron run, or the handler of an e-mail. Undefined for other
+ * Returns the event of the handler that a call by the host ran: of a manual cron run, or of an e-mail. Undefined for other
  * calls.
  */
 function ranBy(reports) {

@@ -229,8 +229,8 @@ export class CacheStore extends DurableObject {
 }
 
 /**
- * Yields a body's chunks in one reused buffer: a chunk is valid until the next. The garbage of new buffers would be freed
- * late.
+ * Yields a body's chunks in one reused buffer: a chunk is valid until the next. With a buffer for each chunk, memory use
+ * would grow, because V8 would free the buffers late.
  */
 async function* chunksOf(body) {
   const reader = body.getReader({ mode: 'byob' });

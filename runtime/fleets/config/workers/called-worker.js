@@ -8,7 +8,7 @@ import { calledBy } from './cellar-capture.js';
 export const CALL_HEADER = 'x-cellar-call';
 /** The header with the parameters for an outbound Worker, as JSON. Written by the host. */
 const OUTBOUND_HEADER = 'x-cellar-outbound';
-/** The header of an answer with the error that the called `fetch()` threw. The calling app's process throws it again. */
+/** The response header with the error that the called `fetch()` threw. The calling app's process throws this error again. */
 const THROWN_HEADER = 'x-cellar-thrown';
 /** Maximum length of the error's name and of its message in `THROWN_HEADER`, in characters each. */
 const THROWN_LENGTH = 2_000;

@@ -189,8 +189,8 @@ function guardGiven(value) {
 export const imported = { waitUntil(_promise) {} };
 
 /**
- * Prefix of the text that follows a method call's own arguments. After it comes the caller's `traceparent`. An object
- * instead of a text costs some µs more for each call.
+ * Prefix of the text that follows a method call's own arguments. The caller's `traceparent` comes after the prefix. The
+ * trace is a text, because an object would cost some µs more for each call.
  */
 const CARRIED = '\u001ecellar-traceparent ';
 

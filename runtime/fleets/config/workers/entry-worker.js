@@ -77,7 +77,7 @@ function countWork(promise, limitMs = LIMIT_MS) {
 }
 imported.waitUntil = (promise) => countWork(promise);
 
-/** What the host does through the app's bindings: writes of the app's owner, and the resumption of Workflows. */
+/** The host's actions on the app's bindings: writes of the app's owner, and the resumption of Workflows. */
 const writes = {
   async kv(namespace, { key, value, expiration, metadata }) {
     if (value === null) await namespace.delete(key);
@@ -186,7 +186,7 @@ async function write(request, env, context) {
   }
 }
 
-/** Returns the host's order. It is the JSON in the body; with PUT, the body is the value, and the query has the JSON. */
+/** Returns the host's command. A POST has its JSON in the body. A PUT has it in the query, and the value in the body. */
 async function askedOf(request) {
   if (request.method !== 'PUT') return request.json();
   const { searchParams } = new URL(request.url);
@@ -290,8 +290,8 @@ const NO_FETCH = {
 };
 
 /**
- * Wraps the default export, and adds `fetch()` if it is missing. workerd does not call a function that is no entrypoint
- * class.
+ * Wraps the default export, and adds `fetch()` if it is missing. If the default export is a function, workerd calls it only
+ * if it is an entrypoint class.
  */
 function wrapDefault(main) {
   if (typeof main === 'function' && main.prototype instanceof WorkerEntrypoint) {

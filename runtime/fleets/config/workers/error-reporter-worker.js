@@ -37,8 +37,8 @@ const print = { ...console };
 /** Ids of reported errors, by the error object. */
 const ids = new WeakMap();
 /**
- * Ids of the latest reported errors, by text. An error from another object is a copy of the error there, and gets the same
- * id.
+ * Ids of the latest reported errors, by text. An error that another object threw arrives here as a copy. The copy gets the
+ * id of the original.
  */
 const thrown = new Map();
 let left = ERRORS_SAVED;

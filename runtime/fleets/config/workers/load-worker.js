@@ -1,5 +1,5 @@
-// Loads Durable Objects, so that the host can read their files. Calls a method that no object has. workerd then fetches the
-// object's storage, and runs only the constructor.
+// Loads Durable Objects, so that the host can read their files. It calls a method that does not exist on the object. For
+// this call, workerd fetches the object's storage, and runs only the constructor.
 import { DurableObject } from 'cloudflare:workers';
 
 const AT_ONCE = 16;

@@ -40,7 +40,7 @@ export class QueueShard extends Bundled {
 
   constructor(context, env) {
     const { kv, sql } = context.storage;
-    // `super` counts an attempt for each message of an unfinished batch. A batch that the host cut off must not count.
+    // `super` counts an attempt for each message of an unfinished batch. A batch that the host interrupted must not count.
     if (kv.delete(ENDING)) sql.exec('UPDATE messages SET attempts = attempts - 1 WHERE lease IS NOT NULL');
     super(context, env);
     sql.exec(DEAD_LETTERS_AT_ONCE);
@@ -57,7 +57,7 @@ export class QueueShard extends Bundled {
     }
   }
 
-  /** Stores that the host ends the process, so that the batches it cuts off do not count as attempts. */
+  /** Records that the host ends the process, so that the batches it interrupts do not count as attempts. */
   noteEnd() {
     this.ctx.storage.kv.put(ENDING, true);
   }

@@ -6,7 +6,7 @@ import { RpcSession, WebSocketTransport } from './cellar-capnweb.js';
 
 /** Prefix of a call's last argument when it carries the trace. The other app removes it. See `cellar-capture.js`. */
 const CARRIED = '\u001ecellar-traceparent ';
-/** The header of an answer with the error that the called `fetch()` threw. */
+/** The response header with the error that the called `fetch()` threw. */
 const THROWN_HEADER = 'x-cellar-thrown';
 /** Error classes that are kept when an error is thrown again. All others become `Error`. */
 const ERRORS = { Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError };
@@ -22,7 +22,7 @@ export default class Service extends WorkerEntrypoint {
     const service = env[`fetch ${index}`];
     // biome-ignore lint/correctness/noConstructorReturn: a binding has every method, and only the other app knows them.
     return forwarding(this, {
-      // A plain request arrives as a visitor's, whose answer could fake the header of an error.
+      // The other app handles a plain request like a visitor's, so its response could contain a fake `THROWN_HEADER`.
       fetch: (request) => (isPlain ? service.fetch(request) : fetchOrThrow(service, request)),
       connect: (headers) => connect(env[`rpc ${index}`], headers),
       context,
@@ -121,8 +121,8 @@ function isOwn(value) {
 }
 
 /**
- * Closes the connection when it is no longer in use. Each side of a session has one main object. While there are more
- * objects, it is in use.
+ * Closes the connection when it is no longer in use. Each side of a session has one main object. While a side has more
+ * objects, the connection is in use.
  */
 async function closeAfterUse(session, socket) {
   let stats;

@@ -6,7 +6,7 @@ export { WorkflowBinding } from './workflows.js';
 
 /**
  * How far ahead the alarm of an instance at work is set, in ms. workerd alone sets it ten minutes ahead. An instance would
- * wait so long if its object ended but its process did not, for example when a write to the bucket failed.
+ * wait that long if its object ended but its process did not, for example when a write to the bucket failed.
  */
 const WATCH_MS = 30 * 1000;
 /** States in which an instance runs the app's code. In other states, its alarm is the end of a wait, or of its retention. */
