@@ -272,8 +272,8 @@ export class Host {
   }
 
   /**
-   * Makes `/ready` fail, and waits until load balancers have noticed, if other hosts are active. Then moves the apps in the
-   * bucket to these hosts. Everything serves meanwhile. Does nothing on the only host.
+   * Makes `/ready` fail, and waits until load balancers have noticed, if other hosts serve. Then moves the apps in the bucket
+   * to these hosts. Everything serves meanwhile. Does nothing on the only host.
    */
   async #leave(limitMs: number): Promise<void> {
     const { api, edge, healthChecks, hosts, membership } = this.#parts;
@@ -281,8 +281,8 @@ export class Host {
     api.leave();
     edge.leave();
     membership.isLeaving = true;
-    const others = hosts!.homes.others.filter(({ state }) => state === 'active');
-    if (others.length > 0) await sleep(healthChecks.noticedMs());
+    // A draining host serves too, and may have become active since the last report.
+    if (hosts!.homes.others.some(({ state }) => state !== 'silent')) await sleep(healthChecks.noticedMs());
     await membership.leave(limitMs);
   }
 

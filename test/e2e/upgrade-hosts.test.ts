@@ -63,18 +63,8 @@ test('each host is drained, stopped and started, and every request is answered o
   // On a busy machine, a host needs longer than the default to end.
   await using hosts = await Hosts.start(2, { RUNNER_DRAIN_S: '60' });
   const [one] = hosts.all as [TestHost];
-  const behind = new Map(
-    hosts.all.map((host) => [
-      host.address,
-      { apiPort: Number(new URL(host.api).port), edgePort: host.edgePort },
-    ]),
-  );
-  const balancer = new Balancer(behind);
   await using stack = new AsyncDisposableStack();
-  stack.defer(() => balancer.close());
-  const edgePort = ownPort();
-  await balancer.listen(ownPort(), edgePort);
-  await eventually(() => balancer.ready.length === hosts.all.length, 'both are ready');
+  const { balancer, edgePort } = await balance(hosts, stack);
   await rpcOf(one)('apps.create', { slug: 'shop', storage: 'bucket' });
   await one.deployAgain('shop', 'hello', APP);
 
@@ -114,6 +104,52 @@ test('each host is drained, stopped and started, and every request is answered o
   assert.deepEqual(await response.json(), sold);
   assert.ok(closes.length > 0 && closes.every((code) => code === 1012), `closed with ${closes}`);
 });
+
+test('a host that stops beside a draining one serves until load balancers have noticed', async () => {
+  await using hosts = await Hosts.start(2, { RUNNER_DRAIN_S: '60' });
+  const [one] = hosts.all as [TestHost];
+  const rpc = rpcOf(one);
+  await rpc('apps.create', { slug: 'shop' });
+  await one.deployAgain('shop', 'hello', APP);
+  // Its data stays on the disk of its home, also while that drains.
+  const { items } = await rpc('hosts.list', {});
+  const { id, address } = items.find(({ apps }: ListedHost) => apps > 0);
+  await rpc('hosts.drain', { host: id });
+  const other = hosts.all.find((host) => host.address !== address)!;
+  // From its first report on, the new process knows that the home is draining.
+  await other.stop();
+  await other.start();
+  await using stack = new AsyncDisposableStack();
+  const { edgePort } = await balance(hosts, stack);
+  const load = new Load(`http://shop.localhost:${edgePort}/`);
+  stack.defer(() => load.stop());
+  await load.goesOn();
+  assert.equal((await other.stop()).code, 0);
+  await load.goesOn();
+  const { sold, failures } = await load.end();
+  assert.deepEqual(failures, []);
+  assert.ok(sold.length > MORE / 2, `${sold.length} requests were made`);
+});
+
+/** Starts a load balancer that ends with `stack`. Resolves when all hosts are ready, and know how often it asks them. */
+async function balance(
+  hosts: Hosts,
+  stack: AsyncDisposableStack,
+): Promise<{ balancer: Balancer; edgePort: number }> {
+  const behind = new Map(
+    hosts.all.map((host) => [
+      host.address,
+      { apiPort: Number(new URL(host.api).port), edgePort: host.edgePort },
+    ]),
+  );
+  const balancer = new Balancer(behind);
+  stack.defer(() => balancer.close());
+  const edgePort = ownPort();
+  await balancer.listen(ownPort(), edgePort);
+  await eventually(() => balancer.ready.length === hosts.all.length, 'all are ready');
+  await eventually(() => balancer.checks >= 3 * hosts.all.length, 'all were asked several times');
+  return { balancer, edgePort };
+}
 
 /** Clients that make requests until they are stopped, half of them over connections that they keep. */
 class Load {

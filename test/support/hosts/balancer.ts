@@ -18,6 +18,8 @@ export interface Behind {
 type Port = 'apiPort' | 'edgePort';
 
 export class Balancer {
+  /** Number of ended health checks of all hosts together. */
+  checks = 0;
   readonly #hosts: Map<string, Behind>;
   readonly #ready = new Set<string>();
   /** Names of the hosts with a running health check. A host has only one at a time, so an old answer cannot replace a newer. */
@@ -66,6 +68,7 @@ export class Balancer {
       .catch(() => false);
     if (isReady) this.#ready.add(name);
     else this.#ready.delete(name);
+    this.checks++;
   }
 
   #listen(port: number, to: Port): Promise<void> {
