@@ -32,7 +32,7 @@ import { OtherHome } from './records/app-records.ts';
 import type { S3Store } from './s3-store.ts';
 import type { Stored } from './store.ts';
 
-/** Threads that only read apps' folders in the bucket: a slow bucket must not delay apps whose data is on the disk. */
+/** Threads only for reads of apps' folders in the bucket: a slow bucket must not delay apps on the disk. */
 const readers = new WorkerThreads(2);
 /** A thread that only changes apps' folders in the bucket. */
 const changers = new WorkerThreads(1);
@@ -51,7 +51,7 @@ const CHANGE_MS = 30 * 60_000;
 const LEASES_MS = 5_000;
 /** Timeout of one attempt to list, read or remove leases, in ms. */
 const LEASE_REQUEST_MS = 1_500;
-/** Matches a lease: the address where the app's other processes reach its process, and when it expires, in ms since 1970. */
+/** Matches a lease: the address where other processes reach its process, and when it expires, in ms since 1970. */
 const LEASE = /"address":"([^"]+):(\d+)","expires_ms":(\d+)/;
 
 export interface AppClusterOptions {
@@ -235,8 +235,7 @@ export class AppCluster {
 
   /**
    * Puts restored data that waits on the disk into the bucket. Call it before any other use of the app's data.
-   * @throws {Error} when the bucket cannot be used, or refuses the data, and while this host is cut off; the next use of the
-   *   data tries again
+   * @throws {Error} when the bucket cannot be used or refuses the data, or this host is cut off; the next use retries
    * @throws {OtherHome} when another host has taken the app, because its data may be newer
    */
   async finishImport(): Promise<void> {
@@ -321,7 +320,7 @@ export class AppCluster {
     const found = await readIfThere(store, lease);
     const [, host, port, expires] = LEASE.exec(found?.toString('utf8') ?? '') ?? [];
     if (host === undefined) return false;
-    // Without renewals the process of another host has ended. In doubt, the engine protects the data.
+    // Without renewals, the process of another host has ended. If it has not, workerd protects the data.
     if (hosts !== undefined && host !== hosts.host) return !isRenewed(Number(expires));
     return this.#processes === 0 || !(await isListening(host, Number(port)));
   }

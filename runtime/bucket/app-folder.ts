@@ -12,8 +12,8 @@ import { ifThere, type Stored } from './store.ts';
 /** Folder of the leases of an app's processes. Copies of the app's data leave it out. */
 export const LEASES = 'v1/nodes/';
 /**
- * A lease lasts 20 s and is renewed every 3 s. If less than this is left of a lease, in ms, its process has ended, even if
- * the clocks of the hosts differ a little.
+ * A lease lasts 20 s and is renewed every 3 s. A process whose lease has less than this left, in ms, has ended, even if
+ * the hosts' clocks differ a little.
  */
 const ALIVE_MS = 10_000;
 
@@ -66,7 +66,7 @@ export function openObjectsFolder({ place, appId }: AppFolder): S3Store {
 /** Maximum objects of a namespace that a caller of `listObjects` accepts. */
 export const MOST_LISTED = 2_000;
 
-/** Which objects of a namespace to list: the first `MOST_LISTED` + 1 (`all`), some ids, or a page of the sorted ids. */
+/** Which objects of a namespace to list: `all` (the first `MOST_LISTED` + 1), some ids, or a page of sorted ids. */
 export type ListedObjects = 'all' | string[] | { after: string | null; limit: number };
 
 export interface ObjectList {
@@ -201,8 +201,9 @@ export const ONLY = 'only';
 export const R2_OBJECTS = 'r2/';
 
 /**
- * Replaces an app's data and R2 objects by the files in a directory: all of it, or only the Durable Object that `ONLY`
- * names. May be repeated after an interruption. No process of the app may run, and the bucket service must not serve it.
+ * Replaces an app's data and R2 objects by the files in a directory. With a file `ONLY`, replaces only the Durable
+ * Object that the file names. May be repeated after an interruption. No process of the app may run, and the bucket
+ * service must not serve it.
  */
 export async function replaceFolder(folder: AppFolder, directory: string): Promise<void> {
   const only = existsSync(join(directory, ONLY)) ? readFileSync(join(directory, ONLY), 'utf8') : null;

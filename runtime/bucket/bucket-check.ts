@@ -46,8 +46,8 @@ export class BucketCheck {
   }
 
   /**
-   * Whether the bucket has passed its checks since the host's start: this Cellar owns it, and its conditional writes work as
-   * workerd needs.
+   * Whether the bucket has passed its checks since the host's start. Then this Cellar owns it, and conditional writes
+   * work as workerd needs.
    */
   get isPassed(): boolean {
     return this.#isPassed;
@@ -74,8 +74,8 @@ export class BucketCheck {
   }
 
   /**
-   * Probes again until the checks pass, also after an error that would have ended `start`: by now apps on this disk run, and
-   * a change of the bucket may mend it. Until then the bucket is not used.
+   * Probes until the checks pass; before that, the bucket is not used. Retries also after errors that `start` would
+   * throw: apps on this disk already run, and the bucket may be repaired.
    */
   async #retry(first: unknown): Promise<void> {
     const { signal } = this.#closing;
@@ -121,7 +121,7 @@ export class BucketCheck {
       : null;
   }
 
-  /** Measures a clock that differs again until three measurements in a row agree. Never rejects. */
+  /** If the clock differs, measures it until three measurements in a row agree. Never rejects. */
   async #followClock(): Promise<void> {
     if (!this.#clockDiffers) return;
     const { signal } = this.#closing;

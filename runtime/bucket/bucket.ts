@@ -1,4 +1,4 @@
-// The bucket as the host uses it: its checks and outages, the proxy, and the clusters, code and records of apps.
+// The bucket as the host uses it: checks and outages, the proxy, and the clusters, code and records of apps.
 import type { AppRecordQueries } from '../../sqlite/host/app-records.ts';
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
 import type { Layout } from '../disk/data-directory.ts';
@@ -89,12 +89,12 @@ export class Bucket {
     });
   }
 
-  /** Why the bucket cannot be used or does not answer, or that its clock differs too much; null without a known problem. */
+  /** Why the bucket cannot be used or does not answer, or that its clock differs too much. Null without a problem. */
   get problem(): string | null {
     return this.#check.problem ?? this.#away.reason;
   }
 
-  /** How far this machine's clock is ahead of the bucket's, in ms, at the last check; null before one has passed. */
+  /** How far this machine's clock was ahead of the bucket's at the last check, in ms; null until one passes. */
   get clockMs(): number | null {
     return this.#check.clockMs;
   }

@@ -1,4 +1,4 @@
-// Removes the folders of apps from the bucket that were deleted or have moved to a disk. The next run retries a failed one.
+// Removes the bucket folders of apps that were deleted or moved to a disk. The next run retries failed removals.
 import type { FolderRemovalQueries } from '../../sqlite/host/folder-removals.ts';
 import { log, reason } from '../log.ts';
 import { OtherHome } from './records/app-records.ts';

@@ -7,8 +7,7 @@ const ENTITIES: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"'
 const LAST_CHARACTER = 0x10ffff;
 
 /**
- * Returns the objects in a list. Leaves out names with a NUL or a segment `.` or `..`: a path or a URL with them would lead
- * elsewhere.
+ * Returns the objects in a list. Leaves out names that are not plain (`isPlain`).
  * @param prefix removed from the objects' names. Objects without it are left out
  * @throws {Error} when the size or the time of an object is missing or invalid
  */

@@ -71,11 +71,12 @@ export async function readOwner(place: S3Place): Promise<FoundOwner | null> {
 }
 
 /**
- * Claims an unused bucket for this Cellar. If the bucket is claimed, checks that this host may use it, and updates an owner
+ * Claims an unused bucket for this Cellar. If the bucket is claimed, checks that this host may use it. Updates an owner
  * that an older version or a single host wrote.
  * @param hasData whether this Cellar has data in its bucket
- * @throws {UnusableStore} when another Cellar or machine has the bucket, the cluster key differs, this Cellar's data is in
- *   another bucket, several hosts use the bucket and this one does not join them, or the bucket does not answer
+ * @throws {UnusableStore} when the bucket does not answer, or another Cellar or machine has it
+ * @throws {UnusableStore} when the cluster key differs, or this Cellar's data is in another bucket
+ * @throws {UnusableStore} when several hosts use the bucket, and this host does not join them
  */
 export async function claimBucket(place: S3Place, own: BucketOwner, hasData: boolean): Promise<void> {
   const found = await readOwner(place);

@@ -1,4 +1,4 @@
-// Checks that a store does what workerd and Cellar rely on: conditional writes, ranges, and lists that are up to date.
+// Checks that a store has what workerd and Cellar need: conditional writes, ranges, and lists that are up to date.
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readAtMost } from '../sockets/read-at-most.ts';
@@ -75,7 +75,7 @@ export async function probe(place: S3Place): Promise<Probed> {
   }
 }
 
-/** Measures `clockMs` of `Probed` with one read. @throws {Error} without an answer that has the time within `CLOCK_MS` */
+/** Measures `clockMs` of `Probed` with one read. @throws {Error} if no answer with a time comes within `CLOCK_MS` */
 export async function measureClock(place: S3Place): Promise<number> {
   const sentAt = Date.now();
   const path = `/${place.prefix}probe/clock`;
@@ -92,7 +92,7 @@ function clockOf({ headers }: Response, times: { sentAt: number; answeredAt: num
 
 /**
  * Returns the smallest possible difference by which this machine's clock is ahead of a store's; negative when it is behind.
- * Times are in ms. A slow answer proves no difference: the result is 0.
+ * Times are in ms. The result is 0 if the time that the answer took may explain the difference.
  * @param date the store's time in its answer, rounded down to the second; NaN when it is unknown
  */
 export function clockDifference(

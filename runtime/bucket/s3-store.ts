@@ -140,7 +140,7 @@ export class S3Store implements Store {
     } catch (error) {
       if (!(error instanceof ChangedObject || error instanceof MissingObject)) throw error;
     }
-    // An earlier attempt may have written the object, and its answer was lost. Also reached when the store sent no etag.
+    // An earlier attempt may have written the object, but its answer was lost. Or the store sent no etag.
     const found = await this.readTagged(name).catch((error: unknown) => {
       throw error instanceof MissingObject ? new ChangedObject(name) : error;
     });
@@ -314,7 +314,7 @@ async function* noting(body: AsyncIterable<Uint8Array>, onChunk: () => void) {
   }
 }
 
-/** Returns the reason of a failure: of `fetch failed` and `terminated`, their cause. */
+/** Returns why a request failed: for `fetch failed` and `terminated`, their cause. */
 function causeOf(error: unknown, { deadlineMs }: Timed): string {
   const cause = innermostCause(error);
   return cause instanceof DOMException && cause.name === 'TimeoutError'

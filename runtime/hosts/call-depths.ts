@@ -1,6 +1,6 @@
 // The depth of running calls between apps. A limit on the depth ends cycles of calls, also across hosts.
 
-/** The depth of each running call that an app of this host receives or makes, by the span id of the call's request. */
+/** Depths of running calls that apps of this host receive or make, by the span id of the call's request. */
 export class CallDepths {
   readonly #depths = new Map<string, number>();
 

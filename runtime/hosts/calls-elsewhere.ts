@@ -31,7 +31,7 @@ export class CallsElsewhere {
   }
 
   /**
-   * Returns the host that a call is for; null when that is this host, the app is unknown, or the call names neither.
+   * Returns the host that a call is for. Null for this host, an unknown app, or a call that names neither app nor host.
    * @param appId the app that the call names; null for none
    * @param home the id of the host that the call names; null for none
    * @throws {Refusal} 503 when that host does not answer or is unknown, or `HOPS_MAX` hosts have passed the call on

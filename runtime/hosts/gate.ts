@@ -1,5 +1,5 @@
-// Whether this host may run apps that other hosts could run too. It may not before the control plane has said which apps, or
-// while it is cut off from the control plane.
+// Whether this host may run apps that other hosts could run too. It may after the control plane has said which apps,
+// but not while it is cut off from the control plane.
 import { aborted } from '../threads/aborted.ts';
 
 /** Why an app in the bucket has no process. */
@@ -10,7 +10,7 @@ export class Gate {
   readonly #opened = Promise.withResolvers<void>();
   #isShut = false;
 
-  /** Whether the host is cut off. False before the gate was opened: then apps wait. */
+  /** Whether the host is cut off. False at first, although apps wait until `open`. */
   get isShut(): boolean {
     return this.#isShut;
   }
@@ -29,7 +29,7 @@ export class Gate {
   /** Resolves when the host may run apps. @throws {Error} while it is cut off; the signal's reason once it is aborted */
   async pass(signal: AbortSignal): Promise<void> {
     await Promise.race([this.#opened.promise, aborted(signal)]);
-    // An open gate wins the race.
+    // With an open gate, the race ignores an aborted signal.
     signal.throwIfAborted();
     if (this.#isShut) throw new Error(CUT_OFF);
   }

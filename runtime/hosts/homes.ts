@@ -1,4 +1,4 @@
-// Which host is the home of each app: it runs the app, and every other host sends requests and calls for the app there.
+// Which host is the home of each app. The home runs the app; other hosts send its requests and calls to the home.
 import { isDispatched, nameOfScript } from '../../handlers/contract/apps/slug.ts';
 import type { AppRoute, HostReportAnswer, KnownHost } from '../../handlers/contract/host/hosts.ts';
 
@@ -18,11 +18,11 @@ export class Homes {
   readonly #routes = new Map<string, AppRoute>();
   /** Ids of apps, by host name. */
   readonly #names = new Map<string, string>();
-  /** Lost homes of apps for which requests wait, by app id. */
+  /** Silent homes of apps for which requests wait, by app id. */
   readonly #awaited = new Map<string, string>();
   /** When the newest move of an account's app became known, by account, as `performance.now()`. */
   readonly #movedAt = new Map<string, number>();
-  /** Called when a request waits for an app whose home is lost, so that this host reports it to the control plane soon. */
+  /** Called when a request waits for an app whose home is silent, so that this host soon reports the app. */
   onAwaited: () => void = () => {};
   /** Called with the id of each app that was deleted, wherever its home was. */
   onDeleted: (appId: string) => void = () => {};
@@ -56,7 +56,7 @@ export class Homes {
     return [...this.#routes.keys()];
   }
 
-  /** Whether this host does the work that one host does for all: it has the lowest id of the active hosts. */
+  /** Whether this host does the work that one host does for all: it is the active host with the lowest id. */
   get leads(): boolean {
     const active = this.#hosts.filter(({ state }) => state === 'active').map(({ id }) => id);
     return active.sort()[0] === this.self;
@@ -101,8 +101,8 @@ export class Homes {
   }
 
   /**
-   * Returns the ids of the hosts that run an account's apps. Leaves out a silent host for its local apps: nothing reaches
-   * them until it is back, while its other apps move soon.
+   * Returns the ids of the hosts that run an account's apps. Leaves out a silent host for its local apps, which nothing
+   * reaches until it is back. Its other apps move soon.
    */
   homesOf(owner: string): Set<string> {
     const silent = new Set(this.#hosts.filter(({ state }) => state === 'silent').map(({ id }) => id));
@@ -152,7 +152,7 @@ export class Homes {
   }
 
   /**
-   * Asks the control plane to move an app before others: its home is lost, and a request waits for the app. Call it again
+   * Asks the control plane to move an app before others: its home is silent, and a request waits. Call it again
    * after each answer of the control plane.
    */
   awaits(appId: string, home: string): void {
@@ -160,7 +160,7 @@ export class Homes {
     this.onAwaited();
   }
 
-  /** Returns the apps for which requests have waited since the previous call, with their lost homes. */
+  /** Returns the apps for which requests have waited since the previous call, with their silent homes. */
   takeAwaited(): { app: string; home: string }[] {
     const awaited = [...this.#awaited].map(([app, home]) => ({ app, home }));
     this.#awaited.clear();

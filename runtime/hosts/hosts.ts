@@ -7,7 +7,7 @@ import { hostsKey } from './hosts-key.ts';
 import { Peers } from './peers.ts';
 import { type Elsewhere, RemoteBackend } from './remote-backend.ts';
 
-/** With fewer backends than this, the backends of deleted apps stay: the search for them would cost more than it saves. */
+/** With fewer backends than this, those of deleted apps stay: the search for them would cost more than it saves. */
 const TIDY_MIN = 100;
 
 export interface HostsOptions {
@@ -15,7 +15,7 @@ export interface HostsOptions {
   baseDomain: string;
   /** 64 hexadecimal characters. */
   clusterKey: string;
-  /** Returns an app of this host; with a host name, the preview of the app that has it. */
+  /** Returns an app of this host; with `previewHost`, the app's preview of that host name. */
   here: (appId: string, previewHost: string | null) => Backend | undefined;
 }
 
@@ -79,8 +79,8 @@ export class Hosts implements Elsewhere {
   }
 
   /**
-   * Asks the home of an app (the host that runs it) for the unique keys of its Durable Object classes, by class name.
-   * @throws {Error} when the home is unknown or does not answer
+   * Asks the host that runs an app for the unique keys of the app's Durable Object classes, by class name.
+   * @throws {Error} when that host is unknown or does not answer
    */
   async classesOf(appId: string): Promise<Record<string, string>> {
     const home = this.homes.get(appId)?.home;
@@ -89,7 +89,7 @@ export class Hosts implements Elsewhere {
     return peer.classesOf(appId);
   }
 
-  /** Returns the ids of an account's apps that consume a queue at other hosts, as far as those hosts have reported. */
+  /** Returns the ids of an account's apps on other hosts that consume a queue, as far as the hosts have reported. */
   consumersOf(owner: string, queue: string): string[] {
     return this.peers.consumersOf(owner, queue);
   }

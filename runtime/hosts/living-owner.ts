@@ -1,4 +1,4 @@
-// Whether a process on another host runs a Durable Object of the control plane, as workerd's records in the bucket say.
+// Whether another host runs a Durable Object of the control plane, according to workerd's records in the bucket.
 import { isRenewed, LEASES, OBJECTS, readIfThere } from '../bucket/app-folder.ts';
 import type { S3Store } from '../bucket/s3-store.ts';
 

@@ -1,5 +1,5 @@
 // This host as one of several: it reports to the control plane, and learns from the answers where apps run. Without answers
-// it is cut off: it ends its apps in the bucket, because the control plane may move them to other hosts.
+// it is cut off, and stops its apps in the bucket: the control plane may move them to other hosts.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { HostReport, HostReportAnswer } from '../../handlers/contract/host/hosts.ts';
 import { log, logRarely, reason } from '../log.ts';
@@ -43,7 +43,7 @@ export interface MembershipOptions {
   onAnswer: (answer: HostReportAnswer) => void;
   /** Hands over the apps whose home (the host that runs them) is another host now. Must not reject. */
   settle: () => Promise<void>;
-  /** Called when the host is cut off: no app that other hosts may run may run here. */
+  /** Called when the host is cut off: apps that other hosts may run must end here. */
   onCutOff: () => void;
   /** Called when it is no longer cut off. */
   onBack: () => void;
@@ -83,7 +83,7 @@ export class Membership {
 
   /**
    * Reports until the control plane answers, then resolves. From then on, sends a report every `REPORT_EVERY_MS`.
-   * @throws {Error} when it refuses this host; the reason of `leave` when that is called meanwhile
+   * @throws {Error} when the control plane refuses this host, or `leave` is called between two reports
    */
   async join(): Promise<void> {
     const { signal } = this.#closing;
@@ -114,8 +114,8 @@ export class Membership {
   }
 
   /**
-   * Reports to the control plane that this host leaves, and waits until its apps have moved away, or `deadlineMs` are over.
-   * Then ends the reports. Never rejects.
+   * Reports that this host leaves, and waits until its apps have moved away, or `deadlineMs` are over. Then ends the
+   * reports. Never rejects.
    */
   async leave(deadlineMs: number): Promise<void> {
     this.#closing.abort(new Error('the host is stopping'));
@@ -137,7 +137,10 @@ export class Membership {
       .finally(() => moved.abort());
   }
 
-  /** Reports that this host leaves until that is answered. @throws {Error} the last failure, when `deadlineMs` are over */
+  /**
+   * Repeats the report that this host leaves, until it is answered.
+   * @throws {Error} the last failure: after a refusal, without another active host, and when `deadlineMs` are over
+   */
   async #sayLeaving(deadlineMs: number): Promise<HostReportAnswer> {
     const endsAt = performance.now() + deadlineMs;
     for (;;) {

@@ -1,4 +1,4 @@
-// Hands over apps that still run here although another host is their home now: this host was lost or frozen for a while.
+// Hands over apps whose home is another host now. They are still here because this host was cut off or frozen.
 // Acts on the routes that the control plane sends, without waiting for the control plane's next reconcile.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppRoute } from '../../handlers/contract/host/hosts.ts';

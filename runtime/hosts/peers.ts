@@ -21,8 +21,7 @@ export class Peers {
   }
 
   /**
-   * Settles when an app's home, a host or the queues of a host's apps change, or when a host is lost or answers again. Never
-   * rejects.
+   * Resolves when an app's home, a host or its queues change, and when a host is lost or answers again. Never rejects.
    */
   get changed(): Promise<void> {
     return this.#changed.promise;
@@ -35,7 +34,7 @@ export class Peers {
     );
   }
 
-  /** Returns the ids of an account's apps that consume a queue at other hosts, as far as those hosts have reported. */
+  /** Returns the ids of an account's apps on other hosts that consume a queue, as far as the hosts have reported. */
   consumersOf(owner: string, queue: string): string[] {
     const apps = [...this.#peers.values()].flatMap(({ id, lost, queues }) =>
       // A lost host keeps its last list, which may have apps that have moved since.
@@ -48,8 +47,8 @@ export class Peers {
 
   /**
    * Returns a promise that settles when `consumersOf` may have changed, and never rejects; null when `consumersOf` is complete.
-   * It is complete when this host knows the homes, each of the account's homes (`homesOf`) has reported, and no app of the
-   * account has moved within `ARRIVAL_MS`.
+   * It is complete when this host knows all homes, the account's homes (`homesOf`) have reported, and none of its apps
+   * has moved within `ARRIVAL_MS`.
    */
   unreported(owner: string): Promise<void> | null {
     if (!this.#homes.isKnown) return this.#homes.changed;

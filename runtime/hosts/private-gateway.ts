@@ -23,7 +23,7 @@ import { keyCheck } from './hosts-key.ts';
 import { type Elsewhere, HOPS_MAX, RemoteBackend } from './remote-backend.ts';
 
 export interface PrivateGatewayOptions extends Elsewhere {
-  /** Returns an app of this host for a request's headers; with a host name, the preview of the app that has it. */
+  /** Returns an app of this host for a request's headers; with `previewHost`, the app's preview of that host name. */
   here: (appId: string, previewHost: string | null, headers: readonly string[]) => Backend | undefined;
   /** Whether this host has an app. */
   has: (appId: string) => boolean;
@@ -70,7 +70,7 @@ export function privateGateway(options: PrivateGatewayOptions): Resolve {
     return at(head, to, appId, hops, Number(value(HOP_GENERATION)), call);
   };
 
-  /** Answers a ping with the consumed queues, unless the other host has them. @param known the digest of that host's list */
+  /** Answers a ping with the consumed queues, unless the other host has them. @param known digest of the list it has */
   function pong(known: string | undefined): LocalAnswer {
     const { body, digest } = consumed.look();
     return { status: 200, headers: { [KNOWN_QUEUES]: digest }, body: known === digest ? '' : body };

@@ -7,7 +7,7 @@ import type { Homes } from './homes.ts';
 import type { Peer } from './peer.ts';
 import type { Peers } from './peers.ts';
 
-/** Maximum number of hosts that pass a request on: the host that the client reached, and one that the app has just left. */
+/** Maximum hosts that pass a request on: the one that the client reached, and one that the app has just left. */
 export const HOPS_MAX = 2;
 
 /** What the backends of all apps on other hosts share. */
@@ -78,7 +78,7 @@ export class RemoteBackend implements Backend {
     const ofCalls = linesOf('call');
     const hop: Hop = {
       host: home.name,
-      // Also gets calls from other apps: those that waited for the app's process here when the app left this host.
+      // Calls from other apps also come here: they waited for the app's process when the app left this host.
       lines: (isCall) => (isCall ? ofCalls : own),
       again: (wasReached) => peer.again(peers.changed, wasReached),
     };

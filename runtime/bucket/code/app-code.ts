@@ -1,4 +1,4 @@
-// The code of an app that keeps its data in the bucket. Its copy on the disk is a cache.
+// The code of an app that keeps its data in the bucket. The copy on the disk is a cache.
 import { basename } from 'node:path';
 import type { Layout } from '../../disk/data-directory.ts';
 import { BucketReleases } from './bucket-releases.ts';

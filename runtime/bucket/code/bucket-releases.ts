@@ -13,7 +13,7 @@ import { ARCHIVE } from './code-names.ts';
 
 /** Timeout of packing, unpacking or checking, in ms. */
 const DEADLINE_MS = 10 * 60_000;
-/** Makes tar print one byte for each MB that it unpacks, so that `limitBytes` of the output limits the unpacked size. */
+/** Makes tar print one byte for each MB that it unpacks, so that `limitBytes` limits the unpacked size. */
 const COUNTED = ['--checkpoint=100', '--checkpoint-action=dot'];
 const PATH_BYTES = 16 * 1024;
 
@@ -189,7 +189,7 @@ function because(what: string): (error: unknown) => never {
 }
 
 /**
- * Checks an unpacked release, whose files the host opens: a link would lead elsewhere, and reading a pipe would never end.
+ * Checks an unpacked release, whose files the host opens: a link could point outside, and reading a pipe would hang.
  * @throws {Error} when a directory has something other than plain files and folders, or a file with setuid or setgid
  */
 async function requireFiles(directory: string): Promise<void> {

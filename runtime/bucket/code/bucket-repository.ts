@@ -16,7 +16,7 @@ import { addPack, hasPack, makePack, withScratch } from './packs.ts';
 import { areSame, changed, readRefs, setRefs } from './refs.ts';
 import { type Refs, type RefsContent, readRefsJson, refsJson } from './refs-content.ts';
 
-/** A file in the repository on the disk: the etag and the packs of the `refs.json` that the disk last equalled. */
+/** A file in the repository on the disk: etag and packs of the `refs.json` that the disk's refs last matched. */
 const MARKER = 'cellar-bucket.json';
 /** The packs are joined into one when a change makes their number a multiple of this. */
 const MOST_PACKS = 20;
@@ -36,7 +36,7 @@ export class BucketRepository {
   readonly #folder: CodeFolder;
   readonly #ready: () => Promise<AbortSignal>;
   readonly #isDeleted: () => boolean;
-  /** Null while the bucket's state is unknown: before the first read, during a write, and after a failed write or load. */
+  /** Null if the bucket's state is unknown: before the first read, during a write, after a failed write or load. */
   #known: Known | null = null;
   /** Whether the refs on the disk are known to equal the refs in the bucket. */
   #isEqual = false;

@@ -17,7 +17,7 @@ import type { Bucket } from '../bucket.ts';
 import type { AppCode } from './app-code.ts';
 import type { Refs } from './refs-content.ts';
 
-/** A release that was used within this time, in ms, may still be in use: it is being copied, or about to start. */
+/** A release that was used within this time, in ms, may be in use: being copied, or about to start. */
 const IN_USE_MS = 10 * 60_000;
 /** Copies measured by one child process. */
 const AT_ONCE = 500;
@@ -165,7 +165,7 @@ export class CodeCache {
     };
     if (hasLeft) return evict();
     try {
-      // A move to this machine's disk takes over these files. It waits for changes of the app, so the removal runs as one.
+      // A move of the app to this disk takes over these files. Moves wait for changes, so the removal runs as a change.
       return (await apps.get(apps.originOf(appId))?.changes.during(evict)) ?? false;
     } catch (error) {
       if (error instanceof Refusal) return false;

@@ -1,4 +1,4 @@
-// The parts of an app's folder in the bucket that hold its code: one for the repository, one for the releases.
+// The two parts of an app's folder in the bucket that hold its code: the repository and the releases.
 import { dirname } from 'node:path';
 import { freeMegabytes } from '../../disk/disk.ts';
 import { aborted } from '../../threads/aborted.ts';

@@ -18,7 +18,7 @@ export interface BucketProxyOptions extends Omit<Setup, 'authorities'> {
   port?: number;
   /** Returns the user that runs the proxy; null for the host's own user. */
   user: () => User | null;
-  /** Called at most once a second for an app that has used the bucket, with its totals since this object was made. */
+  /** Called at most once a second for each app that used the bucket, with totals since this object was made. */
   onCounts: (appId: string, counts: Counts) => void;
   /** Called with the reason when the store no longer answers, and with null when it answers again. */
   onAway: (reason: string | null) => void;

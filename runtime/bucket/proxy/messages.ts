@@ -5,7 +5,7 @@ import type { S3Place } from '../place.ts';
 export interface Setup {
   place: S3Place;
   clusterKey: string;
-  /** The operator's own certificate authorities, as PEM: the proxy's user may not read their file. */
+  /** The operator's own certificate authorities, as PEM: the proxy's user may be unable to read their file. */
   authorities: string[];
 }
 

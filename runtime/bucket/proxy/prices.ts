@@ -8,7 +8,7 @@ export interface BucketPrices {
 }
 
 const R2: BucketPrices = { writes: 4.5, reads: 0.36, deletes: 0 };
-/** Minimum time of counts for an estimate of a month, in ms. */
+/** Minimum counting time for an estimate of a month, in ms. */
 const ENOUGH_MS = 3_600_000;
 const MONTH_MS = 30 * 24 * 3_600_000;
 
@@ -26,7 +26,7 @@ export function bucketPrices({
 }
 
 /**
- * Returns the estimated cost of requests in 30 days, in US dollars, rounded to cents; null when there is no estimate.
+ * Returns the estimated cost of requests in 30 days, in US dollars, rounded to cents; null without an estimate.
  * @param elapsedMs the time in which the requests were counted; there is no estimate for less than `ENOUGH_MS`
  */
 export function monthlyCost(

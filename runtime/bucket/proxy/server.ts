@@ -1,4 +1,4 @@
-// The server of the proxy: gives each app access to the names in its own folder of the bucket, and to nothing else.
+// The server of the proxy. Gives each app access only to the names in its own folder of the bucket.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
@@ -229,7 +229,7 @@ function headersOf(request: IncomingMessage): Map<string, string> {
   return headers;
 }
 
-/** @throws {Refused} for a header that could make the store do something else */
+/** @throws {Refused} for an unknown `x-amz-` header, which could change what the store does */
 function requireKnown(headers: ReadonlyMap<string, string>): void {
   for (const name of headers.keys())
     if (name.startsWith('x-amz-') && !OWN.includes(name) && !name.startsWith(META))

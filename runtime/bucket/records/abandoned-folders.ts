@@ -8,7 +8,7 @@ import { deletedNameOf, RECORDS } from './app-records.ts';
 
 /** How long a removal by the app's own host must be overdue before another host does it, in ms. */
 const LATE_MS = 24 * 3_600_000;
-/** Records with fewer bytes than this are read: those of deleted apps have about half as many, all others have more. */
+/** Only records with fewer bytes than this are read. Those of deleted apps have about half as many, others more. */
 const DELETED_BYTES = 256;
 
 export interface AbandonedFoldersOptions {

@@ -43,7 +43,7 @@ export class NewerRecord extends Error {
 /** Writes of one app's record. */
 interface Writes {
   running: Promise<void>;
-  /** The write after the running one, which may have read the app before the latest change. */
+  /** The next write. The running one may have read the app before the latest change. */
   next: Promise<void> | null;
 }
 
@@ -134,7 +134,7 @@ export class AppRecords {
   }
 
   /**
-   * Takes the records of an app and of its previews: from now on this host can write them, and an earlier home cannot.
+   * Takes the records of an app and its previews: from now on only this host can write them.
    * @param wanted the app's state, with this host as its home. If it undeletes the app, the record from before the deletion
    *   is restored
    * @returns the records, the app's first; null when the bucket has none

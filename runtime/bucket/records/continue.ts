@@ -1,4 +1,4 @@
-// Lets an empty machine continue the Cellar of a bucket whose machine was lost, or join the hosts of that Cellar.
+// Lets an empty machine continue the Cellar of a lost machine from its bucket, or join the hosts of a Cellar.
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 import { syncFile } from '../../../bundler/sync.ts';
@@ -29,7 +29,7 @@ import { beginSecrets, fetchSecrets } from './secrets.ts';
  * Fills an empty data directory with the Cellar of the bucket, if the bucket has one. A machine that continues a lost
  * machine's Cellar takes all apps in the bucket. A host that joins others takes none: the control plane decides later which
  * host runs which app. With `RUNNER_ADDRESS`, an unused bucket gets a new Cellar.
- * The data of the control plane, and data, releases and repositories of apps, are read from the bucket when they are used.
+ * The control plane's data, and data, releases and repositories of apps, are read from the bucket at their first use.
  * @throws {Error} when the bucket does not answer, or this machine cannot continue or join its Cellar
  */
 export async function continueFromBucket(config: Config, paths: Layout): Promise<void> {

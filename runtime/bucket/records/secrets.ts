@@ -16,7 +16,7 @@ const CIPHER = 'aes-256-gcm';
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
 
-/** Writes this machine's secrets to the bucket, unless it has the same. @throws {UnusableStore} as `fetchSecrets` does */
+/** Writes this machine's secrets to the bucket, unless it has them. @throws {UnusableStore} as `fetchSecrets` does */
 export async function storeSecrets(place: S3Place, paths: Layout, clusterKey: string): Promise<void> {
   const secrets = JSON.stringify(ownSecrets(paths));
   if ((await read(place, clusterKey)) === secrets) return;
