@@ -24,8 +24,8 @@ import { checkProvider } from './ui/provider-check.ts';
 
 /** Part of `RUNNER_DRAIN_S`, at most half, in which processes end and databases close after requests were cut, in ms. */
 const RESERVE_MS = 3_000;
-/** How long requests from other hosts may take once the requests of clients have ended, in ms. */
-const FROM_HOSTS_MS = 1_000;
+/** Shortest time for requests from other hosts once the requests of clients have ended, in ms. */
+const FROM_HOSTS_MIN_MS = 1_000;
 /** How often the log names a slow step of the start, in ms. */
 const SLOW_STEP_MS = 10_000;
 const CONTROL_RETRY_MIN_MS = 1_000;
@@ -276,12 +276,13 @@ export class Host {
    * to these hosts. Everything serves meanwhile. Does nothing on the only host.
    */
   async #leave(limitMs: number): Promise<void> {
-    const { api, edge, healthChecks, hosts, membership } = this.#parts;
+    const { api, edge, fromHosts, healthChecks, hosts, membership } = this.#parts;
     if (membership === null) return;
-    api.leave();
-    edge.leave();
+    for (const gateway of [api, edge, fromHosts!]) gateway.leave();
     membership.isLeaving = true;
-    // A draining host serves too, and may have become active since the last report.
+    // Another host may serve again since the last report. While this host still starts, a report could take long.
+    if (hosts!.homes.isKnown) await membership.reportNow();
+    // A draining host serves too.
     if (hosts!.homes.others.some(({ state }) => state !== 'silent')) await sleep(healthChecks.noticedMs());
     await membership.leave(limitMs);
   }
@@ -368,13 +369,14 @@ export class Host {
 
   /** Answers new requests with 503, and waits up to `graceMs` for requests in flight. */
   async #drain(graceMs: number): Promise<void> {
-    const { api, caddy, edge } = this.#parts;
+    const { api, caddy, edge, fromHosts } = this.#parts;
+    const endsAt = performance.now() + graceMs;
     await Promise.all([edge.drain(graceMs), api.drain(graceMs)]);
     // Caddy stops only now: until then it forwards the last responses, and the 503 for new requests.
     if (caddy) await caddy.stop();
     await Promise.all([edge.close(0), api.close(0)]);
     // Last, so that requests from other hosts for an app that has moved away still reach its new host.
-    await this.#parts.fromHosts?.close(FROM_HOSTS_MS);
+    await fromHosts?.close(Math.max(FROM_HOSTS_MIN_MS, endsAt - performance.now()));
     this.#parts.hosts?.close();
   }
 }

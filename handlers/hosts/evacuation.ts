@@ -2,8 +2,8 @@
 import { movableAmong, movableApps, moveDeletions } from '../../sqlite/control/hosts.ts';
 import type { AppObject } from '../app/app-object.ts';
 
-/** Maximum ids of apps that are read at once. */
-const BATCH = 500;
+/** Maximum ids of apps that are read at once, by the reason. A drain may become urgent after each move. */
+const BATCH = { drained: 1, leaves: 500, lost: 500 };
 /** Concurrent moves, by the reason for them. */
 const MOVES = { drained: 1, leaves: 4, lost: 8 };
 
@@ -34,7 +34,7 @@ export async function evacuate(evacuation: Evacuation): Promise<void> {
   if (heir !== null) await moveDeletions(db, from, heir);
   const run: Run = { evacuation, ids: [], begun: new Set(), failed: 0 };
   for (;;) {
-    const ids = await movableApps(db, from, BATCH + run.failed);
+    const ids = await movableApps(db, from, BATCH[why()] + run.failed);
     run.ids = ids.filter((id) => !run.begun.has(id));
     if (run.ids.length === 0) return;
     const workers = Array.from({ length: MOVES[why()] }, () => moveNext(run));

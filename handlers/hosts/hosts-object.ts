@@ -27,6 +27,8 @@ import { type Heard, isSilent } from './silence.ts';
 const STALLED_MS = 10_000;
 /** Minimum time between two runs that move apps away from the same host, in ms. */
 const PAUSE_MS = 5_000;
+/** A host that was not heard for this time, in ms, gets no apps while others report: it may be lost. Hosts report every 2 s. */
+const LATE_MS = 6_000;
 /** Maximum apps of a lost host that move first, because requests wait for them. */
 const AWAITED_MAX = 1_000;
 /**
@@ -296,11 +298,13 @@ export class HostsObject extends DurableObject<HostsBindings> {
   /** Chooses the host for an app. @param without the id of a host that must not get the app; null for none */
   #place(rows: Map<string, HostRow>, without: string | null): string | null {
     const candidates = [...rows.values()].flatMap((row) => {
-      const load = this.#heard.get(row.id)?.report.load;
-      if (load === undefined || row.id === without || this.#stateOf(row) !== 'active') return [];
-      return [{ id: row.id, load, placed: this.#placed.get(row.id) ?? 0 }];
+      const heard = this.#heard.get(row.id);
+      if (heard === undefined || row.id === without || this.#stateOf(row) !== 'active') return [];
+      const isLate = Date.now() - heard.at >= LATE_MS;
+      return [{ id: row.id, load: heard.report.load, placed: this.#placed.get(row.id) ?? 0, isLate }];
     });
-    const id = roomiest(candidates);
+    const inTime = candidates.filter(({ isLate }) => !isLate);
+    const id = roomiest(inTime.length > 0 ? inTime : candidates);
     if (id !== null) this.#placed.set(id, (this.#placed.get(id) ?? 0) + 1);
     return id;
   }

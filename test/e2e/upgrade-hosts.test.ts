@@ -1,16 +1,24 @@
 // An upgrade of several hosts, one after the other, behind a load balancer that checks whether each is ready.
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { test } from 'node:test';
+import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Agent, fetch, WebSocket } from 'undici';
 import { LOCALHOST } from '../support/e2e/cellar.ts';
 import { rpcOf } from '../support/e2e/rpc.ts';
-import { Balancer } from '../support/hosts/balancer.ts';
-import { Hosts, type TestHost } from '../support/hosts/hosts.ts';
+import { Balancer, type Behind } from '../support/hosts/balancer.ts';
+import { Hosts, hostOf, type TestHost } from '../support/hosts/hosts.ts';
 import { ownPort } from '../support/ports.ts';
 import { eventually } from '../support/processes.ts';
 
+/** How long the app's slow answer takes, in ms. */
+const SLOW_MS = 5_000;
+/** Makes a connection for each request. */
+const ONCE = new Agent({
+  pipelining: 0,
+  connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
+});
+after(() => ONCE.close());
 /** Counts each number that it gets, and holds WebSockets. */
 const APP = {
   'wrangler.toml': `name = "shop"
@@ -39,6 +47,13 @@ export default {
       server.accept();
       return new Response(null, { status: 101, webSocket: client });
     }
+    if (new URL(request.url).pathname === '/slow') {
+      const { readable, writable } = new TransformStream();
+      const writer = writable.getWriter();
+      writer.write(new TextEncoder().encode('begun, '));
+      setTimeout(() => writer.write(new TextEncoder().encode('ended')).then(() => writer.close()), ${SLOW_MS});
+      return new Response(readable);
+    }
     const sales = SALES.getByName('all');
     if (request.method === 'GET') return Response.json(await sales.all());
     await sales.add(Number(await request.text()));
@@ -64,7 +79,7 @@ test('each host is drained, stopped and started, and every request is answered o
   await using hosts = await Hosts.start(2, { RUNNER_DRAIN_S: '60' });
   const [one] = hosts.all as [TestHost];
   await using stack = new AsyncDisposableStack();
-  const { balancer, edgePort } = await balance(hosts, stack);
+  const { balancer, edgePort } = await balance(hosts.all, stack);
   await rpcOf(one)('apps.create', { slug: 'shop', storage: 'bucket' });
   await one.deployAgain('shop', 'hello', APP);
 
@@ -105,7 +120,7 @@ test('each host is drained, stopped and started, and every request is answered o
   assert.ok(closes.length > 0 && closes.every((code) => code === 1012), `closed with ${closes}`);
 });
 
-test('a host that stops beside a draining one serves until load balancers have noticed', async () => {
+test('a host that stops serves until load balancers have noticed and other hosts have its answers', async () => {
   await using hosts = await Hosts.start(2, { RUNNER_DRAIN_S: '60' });
   const [one] = hosts.all as [TestHost];
   const rpc = rpcOf(one);
@@ -115,12 +130,13 @@ test('a host that stops beside a draining one serves until load balancers have n
   const { items } = await rpc('hosts.list', {});
   const { id, address } = items.find(({ apps }: ListedHost) => apps > 0);
   await rpc('hosts.drain', { host: id });
-  const other = hosts.all.find((host) => host.address !== address)!;
+  const home = hosts.all.find((host) => host.address === address)!;
+  const other = hosts.all.find((host) => host !== home)!;
   // From its first report on, the new process knows that the home is draining.
   await other.stop();
   await other.start();
   await using stack = new AsyncDisposableStack();
-  const { edgePort } = await balance(hosts, stack);
+  const { edgePort } = await balance(hosts.all, stack);
   const load = new Load(`http://shop.localhost:${edgePort}/`);
   stack.defer(() => load.stop());
   await load.goesOn();
@@ -129,26 +145,55 @@ test('a host that stops beside a draining one serves until load balancers have n
   const { sold, failures } = await load.end();
   assert.deepEqual(failures, []);
   assert.ok(sold.length > MORE / 2, `${sold.length} requests were made`);
+
+  await other.start();
+  const slow = await fetch(`http://shop.localhost:${other.edgePort}/slow`, { dispatcher: LOCALHOST });
+  await home.stop();
+  assert.equal(await slow.text(), 'begun, ended');
 });
 
-/** Starts a load balancer that ends with `stack`. Resolves when all hosts are ready, and know how often it asks them. */
+test('a host that stops as soon as another has joined serves until load balancers have noticed', async () => {
+  await using hosts = await Hosts.start(1, { RUNNER_DRAIN_S: '60' });
+  const [one] = hosts.all as [TestHost];
+  await using two = hostOf(hosts.store, 2);
+  await using stack = new AsyncDisposableStack();
+  const { balancer, edgePort, add } = await balance(hosts.all, stack);
+  await two.start();
+  add(two);
+  await eventually(() => balancer.ready.includes(two.address), 'the new host is ready');
+  let hasStopped = false;
+  const stopped = one.stop().finally(() => {
+    hasStopped = true;
+  });
+  const failures: string[] = [];
+  while (!hasStopped || balancer.ready.includes(one.address))
+    await fetch(`http://api.localhost:${edgePort}/health`, { dispatcher: ONCE }).then(
+      (response) => response.arrayBuffer(),
+      (error: Error) => failures.push(`${error.message}: ${error.cause}`),
+    );
+  assert.deepEqual(failures, []);
+  assert.equal((await stopped).code, 0);
+});
+
+/**
+ * Starts a load balancer that ends with `stack`. Resolves when all hosts are ready, and know how often it asks them.
+ * @returns also `add`, which gives it another host
+ */
 async function balance(
-  hosts: Hosts,
+  hosts: readonly TestHost[],
   stack: AsyncDisposableStack,
-): Promise<{ balancer: Balancer; edgePort: number }> {
-  const behind = new Map(
-    hosts.all.map((host) => [
-      host.address,
-      { apiPort: Number(new URL(host.api).port), edgePort: host.edgePort },
-    ]),
-  );
+): Promise<{ balancer: Balancer; edgePort: number; add: (host: TestHost) => void }> {
+  const behind = new Map<string, Behind>();
+  const add = ({ address, api, edgePort }: TestHost) =>
+    void behind.set(address, { apiPort: Number(new URL(api).port), edgePort });
+  for (const host of hosts) add(host);
   const balancer = new Balancer(behind);
   stack.defer(() => balancer.close());
   const edgePort = ownPort();
   await balancer.listen(ownPort(), edgePort);
-  await eventually(() => balancer.ready.length === hosts.all.length, 'all are ready');
-  await eventually(() => balancer.checks >= 3 * hosts.all.length, 'all were asked several times');
-  return { balancer, edgePort };
+  await eventually(() => balancer.ready.length === hosts.length, 'all are ready');
+  await eventually(() => balancer.checks >= 3 * hosts.length, 'all were asked several times');
+  return { balancer, edgePort, add };
 }
 
 /** Clients that make requests until they are stopped, half of them over connections that they keep. */
@@ -157,11 +202,6 @@ class Load {
   isOver = false;
   readonly #url: string;
   readonly #clients: Promise<void>[];
-  /** Makes a connection for each request. */
-  readonly #once = new Agent({
-    pipelining: 0,
-    connect: { lookup: (_name, _options, found) => found(null, [{ address: '127.0.0.1', family: 4 }]) },
-  });
   readonly #end = Promise.withResolvers<void>();
   readonly #failures: string[] = [];
   readonly #sold: number[] = [];
@@ -171,7 +211,7 @@ class Load {
     this.#url = url;
     this.ended = this.#end.promise;
     this.#clients = Array.from({ length: CLIENTS }, (_, n) =>
-      this.#ask(n % 2 === 0, n % 4 < 2 ? LOCALHOST : this.#once),
+      this.#ask(n % 2 === 0, n % 4 < 2 ? LOCALHOST : ONCE),
     );
   }
 
@@ -191,7 +231,6 @@ class Load {
   async end(): Promise<{ sold: number[]; failures: string[] }> {
     this.stop();
     await Promise.all(this.#clients);
-    await this.#once.close();
     return { sold: this.#sold, failures: this.#failures };
   }
 

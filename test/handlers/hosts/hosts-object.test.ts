@@ -199,6 +199,39 @@ test('a drained host hands its apps over, gets no new ones, and may have some ag
   assert.equal(await hosts.place(), 'b');
 });
 
+test('a host whose reports are late gets no apps, unless all are late', async () => {
+  await report('a');
+  await report('b', { load: { ...LOAD, memory_free_bytes: 4 * LOAD.memory_free_bytes } });
+  assert.equal(await hosts.place(), 'b');
+  await pass(6, 'a');
+  assert.equal(await hosts.place(), 'a');
+  mock.timers.tick(6_000);
+  assert.equal(await hosts.place(), 'b');
+});
+
+test('a host that leaves while it is being drained moves several apps at the same time', async () => {
+  await report('a');
+  await report('b');
+  for (let n = 0; n < 8; n++) addApp(`app-${n}`, 'a');
+  const begun = Array.from({ length: 5 }, () => Promise.withResolvers<void>());
+  const first = Promise.withResolvers<void>();
+  const others = Promise.withResolvers<void>();
+  onMove = () => {
+    begun[moves.length - 1]?.resolve();
+    return moves.length === 1 ? first.promise : others.promise;
+  };
+  await hosts.drain('a', true);
+  await begun[0]!.promise;
+  const answered = hosts.report(reportOf('a', { leaves: true }));
+  await new Promise(setImmediate);
+  first.resolve();
+  await begun[4]!.promise;
+  assert.equal(moves.length, 5);
+  others.resolve();
+  await answered;
+  assert.equal(moves.length, 8);
+});
+
 test('a host that leaves gets its answer after its apps have moved; without another host, nothing moves', async () => {
   await report('a');
   addApp('one', 'a');
