@@ -7,6 +7,7 @@ import { type TestContext, test } from 'node:test';
 import type { S3Place } from '../../../runtime/bucket/place.ts';
 import { Buckets } from '../../../runtime/storage/r2/buckets.ts';
 import { BucketClient } from '../../../runtime/storage/r2/client.ts';
+import { bucketAway } from '../../../runtime/storage/r2/errors.ts';
 import { ObjectClient } from '../../../runtime/storage/r2/remote/object-client.ts';
 import { RemoteStore } from '../../../runtime/storage/r2/remote/remote-store.ts';
 import { tidy } from '../../../runtime/storage/r2/remote/tidy.ts';
@@ -103,6 +104,21 @@ test('a store that is away is an error that says so, and one that loses answers 
   await assert.rejects(put(store, 'b', Buffer.alloc(2 ** 20)), refused);
   memory.faults = {};
   assert.equal(names('objects').length, 1);
+});
+
+test('bytes stay while it is unknown whether their record was written', async (t) => {
+  const { memory, client, store, names } = await startStore(t);
+  const read = client.read.bind(client);
+  const reading = t.mock.method(client, 'read', (name: string) => {
+    if (reading.mock.callCount() > 0) return Promise.reject(bucketAway('the bucket is away'));
+    memory.faults = { losesReplies: true };
+    return read(name);
+  });
+  await assert.rejects(put(store, 'large', Buffer.alloc(3 * 2 ** 20)), /the bucket is away/);
+  assert.equal(reading.mock.callCount(), 2);
+  memory.faults = {};
+  await store.removals.close();
+  assert.deepEqual([names('objects').length, names('blobs').length], [1, 1]);
 });
 
 test('a body that breaks off leaves nothing, and fails with its own error', async (t) => {

@@ -36,7 +36,7 @@ export class BlobRemovals {
       this.#readers.delete(version);
       const doomed = this.#doomed.get(version) ?? [];
       this.#doomed.delete(version);
-      this.#drop(doomed, 0);
+      this.#drop(doomed);
     };
   }
 
@@ -47,7 +47,7 @@ export class BlobRemovals {
   drop(blobs: readonly Pick<BlobRow, 'file'>[], version?: string): void {
     const names = blobs.map(({ file }) => file);
     if (version !== undefined && this.#readers.has(version)) this.#doomed.set(version, names);
-    else this.#drop(names, DELAY_MS);
+    else this.#drop(names);
   }
 
   /** `true`: defers removals from now on, and waits for a running one. `false`: resumes removals. */
@@ -64,8 +64,8 @@ export class BlobRemovals {
     if (!this.#isHeld) await this.#remove(Number.POSITIVE_INFINITY);
   }
 
-  #drop(names: string[], delayMs: number): void {
-    const at = performance.now() + delayMs;
+  #drop(names: string[]): void {
+    const at = performance.now() + DELAY_MS;
     for (const name of names) this.#dropped.push({ name, at });
     this.#plan();
   }

@@ -86,7 +86,10 @@ export class Records {
         if (!(error instanceof Conflict)) throw new MaybeWritten(error);
         if (!error.isUnsure) continue;
         // An earlier attempt, whose answer was lost, may have written this record.
-        if ((await this.read(name))?.record.version === record.version) return before;
+        const now = await this.read(name).catch((cause) => {
+          throw new MaybeWritten(cause);
+        });
+        if (now?.record.version === record.version) return before;
         throw new MaybeWritten(bucketAway('The object was changed meanwhile. Please try again.'));
       }
     }
