@@ -5,11 +5,11 @@ import type { Bundle } from './release.ts';
 
 /** Maximum bindings of each kind, except the kinds below. Also the maximum of class migrations and of required secrets. */
 const BINDINGS = 1_000;
-/** Maximum bindings to secrets of Secrets Stores: an account may have only as many secrets. */
+/** Maximum bindings to secrets of Secrets Stores: an account may have no more secrets. */
 const STORE_SECRETS = 100;
-/** Maximum client certificates: workerd gets each private key on a file descriptor from 4 to 9, which a shell opens. */
+/** Maximum client certificates. workerd gets each private key on a descriptor from 4 on; shells open only up to 9. */
 const MTLS_CERTIFICATES = 6;
-/** Maximum keys and indexes with which a message names a value, such as those of `env.staging.vars.NAME`. */
+/** Maximum keys and indexes in the path that names a value in a message, such as `env.staging.vars.NAME`. */
 const NAMED_KEYS = 4;
 /** Maximum tail Workers, as on Cloudflare: each of them gets every event. */
 const TAIL_CONSUMERS = 10;

@@ -181,7 +181,7 @@ async function bundleConfig(
   if (config.main !== undefined) {
     const source = {
       ...workerSource(root, base, config, config.main, compatibilityDate),
-      // As in Wrangler, aliases start at the project's own configuration, even if a build wrote another.
+      // As in Wrangler, aliases are resolved in the project's folder, even if a build wrote another configuration.
       ...(own !== null && { aliasFolder: place.folder }),
     };
     const bundled = await bundleWorker(source, out);

@@ -1,5 +1,5 @@
-// Gives files with the same bytes the same modification time. workerd makes the ETag of a static file from its path, size and
-// modification time, so browsers keep unchanged files over deploys.
+// Gives files with the same bytes the same modification time. Then browsers keep unchanged files over deploys, because
+// workerd makes the ETag of a static file from its path, size and modification time.
 import { createHash } from 'node:crypto';
 import { closeSync, futimesSync, openSync, readSync } from 'node:fs';
 
@@ -7,8 +7,8 @@ import { closeSync, futimesSync, openSync, readSync } from 'node:fs';
 const CHUNK = Buffer.allocUnsafeSlow(64 * 1024);
 
 /**
- * Sets a file's modification time to a whole second between 1970 and 2004 that only depends on its bytes. An archive keeps
- * whole seconds.
+ * Sets a file's modification time to a time between 1970 and 2004 that only depends on its bytes. It is a whole second,
+ * because archives keep no fractions.
  * @throws {Error} when the file cannot be read, or belongs to another user
  */
 export function setContentTime(path: string): void {

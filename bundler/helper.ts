@@ -9,7 +9,7 @@ import type { BundlerReply, BundlerRequest, BundlerResults } from './protocol.ts
 /** Maximum characters of a message to the project's author. One source line may be very long. */
 const MESSAGE_LENGTH = 16_000;
 
-/** Delay in ms between an answer and the write of the compile cache, so that the write does not slow the deploy. */
+/** Delay of the compile cache's write after an answer, in ms, so that the write does not slow the deploy. */
 const KEEP_AFTER_MS = 500;
 
 function answer(request: BundlerRequest): Promise<BundlerResults[keyof BundlerResults]> {

@@ -6,7 +6,7 @@ export const MAX_ENTRIES = 100_000;
 export const CONFIG_BYTES = 2 * 2 ** 20;
 /** Maximum bytes of a file that a Worker imports as a module or as text. */
 export const MODULE_BYTES = 64 * 2 ** 20;
-/** Maximum bytes of a Worker's additional modules, and of its WebAssembly and data modules. Each of the two counts apart. */
+/** Maximum bytes of a Worker's additional modules, and separately of its WebAssembly and data modules. */
 export const ALL_MODULES_BYTES = 128 * 2 ** 20;
 /** Maximum bytes of a D1 migration. */
 export const MIGRATION_BYTES = 16 * 2 ** 20;

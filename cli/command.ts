@@ -70,7 +70,7 @@ export function readText(file: string): string {
   }
 }
 
-/** `json` is for commands with an answer of the API, `app` for commands about an app, `yes` for commands that ask first. */
+/** `json`: for commands with an API answer. `app`: for commands about an app. `yes`: for commands that ask first. */
 export const sharedOptions = {
   json: { flags: '--json', summary: "print the API's answer as JSON" },
   app: { flags: '-a, --app <app>', summary: "the app; by default that of the folder's git remote `cellar`" },

@@ -25,7 +25,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 /**
  * Finds the URL of a Cellar: `CELLAR_URL`, else that of `cellar login`, else that of the local Cellar (see `ownAddress`). The
- * token is `CELLAR_TOKEN`, else the token of `cellar login` or of the local Cellar, if it is for the same URL.
+ * token is `CELLAR_TOKEN`, else that of `cellar login` or of the local Cellar for the same URL.
  * @param root the folder of this clone
  * @throws {Stopped} when there is no URL or no token, one of them is invalid, or the login's file is damaged
  */
@@ -83,8 +83,8 @@ export function ownAddress(env: Environment, root: string): string | undefined {
 export function addressOf(text: string, name: string): string {
   const url = URL.parse(text);
   const isWeb = /^https?:$/.test(url?.protocol ?? '');
-  // The message must not show a password. A text that is not a valid URL may also have a password before an @, but not
-  // after a host and a slash.
+  // The message must not show a password. An invalid URL may have one before an @, unless it starts with a host
+  // and a slash.
   if (url?.username || url?.password || (!isWeb && text.includes('@') && !/^[\w.-]+\//.test(text)))
     throw new Stopped(
       'usage',

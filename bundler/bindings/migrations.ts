@@ -12,7 +12,7 @@ import type { DatabaseMigration } from '../release.ts';
 const USUAL_TABLE = 'd1_migrations';
 /** Maximum characters of a pattern. */
 const PATTERN_LENGTH = 256;
-/** Maximum commas of a pattern: each can double the number of patterns to which its braces expand. */
+/** Maximum commas of a pattern: each can double the number of patterns that the braces expand to. */
 const PATTERN_COMMAS = 8;
 /** Matches the folders at the start of a pattern that have no special characters. */
 const PLAIN_FOLDERS = /^(?:[^*?[\]{}()\\/]+\/)*/;
@@ -21,8 +21,7 @@ const PLAIN_FOLDERS = /^(?:[^*?[\]{}()\\/]+\/)*/;
  * Copies a database's migrations into `<out>/<target>`.
  * @param root real path of the project
  * @param base directory of the configuration
- * @param notes lines for the deploy's log. A missing `migrations_dir` only adds a warning, because Wrangler also deploys
- * then
+ * @param notes lines for the deploy's log. A missing `migrations_dir` only adds a warning: Wrangler accepts it
  * @throws {BuildFailure} when a file lies outside the project or is too large, and for a pattern that is outside
  * `migrations_dir` or exceeds a limit
  */

@@ -2,8 +2,8 @@
 import type { Outward, Release } from '../release.ts';
 
 /**
- * Sorts the secrets of an app. `given`: the Worker gets them, also in place of variables of the same name. `taken`: a
- * binding has the same name, so the Worker does not get them. Secrets of Hyperdrive bindings are in neither list.
+ * Sorts the secrets of an app. `given`: the Worker gets these; each replaces a variable of the same name. `taken`: a
+ * binding has the same name, so the Worker does not get these. Secrets of Hyperdrive bindings are in neither list.
  * @param names the names of all secrets of the app
  */
 export function dividedSecrets(

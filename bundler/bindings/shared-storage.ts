@@ -1,4 +1,4 @@
-// Bindings that share storage because their ids are equal, as those of a template whose placeholders nobody has replaced.
+// Bindings that share storage because their ids are equal, such as placeholder ids of a template.
 import type { WranglerConfig } from '../configuration/wrangler-config.ts';
 
 /** Returns a warning for each id that several KV namespaces have, and for each that several D1 databases have. */

@@ -37,8 +37,8 @@ export function workflows(file: string, config: WranglerConfig, exports: string[
 }
 
 /**
- * Refuses Workflows that share a name or a class, because workerd's Workflows engine finds the class by the name, and the
- * name by the class. Wrangler refuses only equal names.
+ * Refuses Workflows that share a name or a class. workerd's Workflows engine finds the class by the name, and the name
+ * by the class. Wrangler refuses only equal names.
  * @param where begins the message
  * @throws {BuildFailure} naming two Workflows that share a name or a class
  */

@@ -62,7 +62,7 @@ export async function readConfig(
 
 /**
  * Merges a script's arguments into a configuration. As in Wrangler, the arguments take precedence.
- * @param isOfBuild whether the build wrote the configuration, which then says which folder a Pages project is
+ * @param isOfBuild whether the build wrote the configuration, which then names the folder of a Pages project
  */
 function withCall(folder: string, read: ReadConfig, call: DeployCall, isOfBuild: boolean): ReadConfig {
   const { config } = read;

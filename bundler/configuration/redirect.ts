@@ -13,7 +13,7 @@ const FILE = join('.wrangler', 'deploy', 'config.json');
 export interface Redirect {
   /** Absolute path of the configuration. */
   path: string;
-  /** The configurations of the Workers that the build wrote besides, relative to the repository. */
+  /** The configurations of other Workers that the build wrote, relative to the repository. */
   auxiliary: string[];
 }
 
@@ -42,7 +42,7 @@ export function redirectedConfig({ root, folder }: Place, isBuilt: boolean): Red
   };
 }
 
-/** Returns a line for the deploy's log about Workers that a build wrote besides the app's; none without such Workers. */
+/** Returns a line for the deploy's log about the other Workers that a build wrote; empty without such Workers. */
 export function auxiliaryNotes({ auxiliary }: Redirect): string[] {
   if (auxiliary.length === 0) return [];
   return [

@@ -162,7 +162,7 @@ export interface ReadConfig {
   /** The directory that relative paths in `config` start at. */
   base: string;
   /**
-   * The project's own configuration when a build wrote `config`; null when the project has none, and when `config` is it.
+   * The project's own configuration when a build wrote `config`; null without one, and when no build wrote `config`.
    */
   own: WranglerConfig | null;
   /** Lines for the deploy's log. */
@@ -280,7 +280,7 @@ function captureWarnings<T>(read: () => T): { value: T; warnings: string[] } {
 /**
  * Sorts the keys of a configuration by how Cellar treats them. `unavailable` has a message for each key; `ignored` maps
  * a reason to its keys.
- * @param unknown the unknown keys that wrangler found; wrangler checks few objects, so this function adds more
+ * @param unknown the unknown keys that wrangler found; this function adds those in objects that wrangler does not check
  */
 function judge(
   config: Record<string, unknown>,

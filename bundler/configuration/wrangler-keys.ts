@@ -1,11 +1,10 @@
 // How Cellar treats each key of a Wrangler configuration. The deploy warns about a key that these tables lack.
 
 /**
- * `used`: the deploy reads it.
- * `quiet`: it is for other tools, or without effect; the deploy says nothing.
- * `ignored`: it does not apply here, for this reason; the log says so.
- * `instead`: it is not available here. The deploy warns and says what to do instead. If it is a binding, it throws when
- * used.
+ * `used`: the deploy reads the key.
+ * `quiet`: the key is for other tools, or without effect; the deploy says nothing.
+ * `ignored`: the key does not apply here, for this reason; the log says so.
+ * `instead`: the key is not available here. The deploy warns and says what to do instead. A binding throws when used.
  * `false`: like `instead`, but without advice.
  */
 export type KeyHandling = 'used' | 'quiet' | { ignored: string } | { instead: string } | false;

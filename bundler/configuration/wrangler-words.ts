@@ -1,5 +1,5 @@
-// Rewrites wrangler's errors and warnings about a configuration file. They name the line, or the key and its likely
-// spelling.
+// Rewrites wrangler's errors and warnings about a configuration file. The results name the line, or the key and its
+// likely spelling.
 import { stripVTControlCharacters } from 'node:util';
 import { nestedKeys, topLevelKeys } from './wrangler-keys.ts';
 

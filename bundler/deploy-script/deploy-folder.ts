@@ -1,4 +1,4 @@
-// Finds the folder that the root's deploy script deploys, as in `cd apps/web && wrangler deploy` or `npm run deploy -w web`.
+// Finds the folder that the root's deploy script deploys, as in `cd web && wrangler deploy` or `npm run deploy -w web`.
 import { certainSteps, joined } from './deploy-script.ts';
 import { enteredFolder } from './shell.ts';
 
@@ -41,7 +41,7 @@ export function deployFolder(scripts: Record<string, string>): DeployFolder | nu
         first = i + 1;
       }
       const asked = askedFor(words);
-      // The folder of Wrangler's `--cwd` may not exist yet, because a build mostly writes it. So it counts as entered.
+      // The folder of Wrangler's `--cwd` may not exist yet, because a build usually writes it. So it counts as entered.
       if (asked?.named)
         return { script, named: asked.named, isEntered: kind === 'deploy', line: null, before: before(i) };
       const isWrangler = kind === 'deploy';

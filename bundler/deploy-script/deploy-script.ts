@@ -1,4 +1,4 @@
-// Splits a deploy script of package.json into the commands before the call of Wrangler, which are the build, and the call.
+// Splits a deploy script of package.json into the build (the commands before Wrangler) and the call of Wrangler.
 import { posix } from 'node:path';
 import { enteredFolder, groupIn, type ShellStep, shellSteps } from './shell.ts';
 import { type CommandKind, commandKind, type DeployCall, readCall } from './wrangler-call.ts';
@@ -47,7 +47,7 @@ const ELSEWHERE = /^(?:-w|--workspaces?|--prefix|-C|--dir|--cwd|--filter|-F|-r|-
 const OWN = ['exec', 'dlx', 'x', 'install', 'i', 'ci', 'add', 'workspace', 'workspaces'];
 /** Programs that run scripts one after another. */
 const RUNNERS = ['run-s', 'npm-run-all', 'npm-run-all2'];
-/** Programs whose arguments name files or say something, so that the word `build` does not mean that they build. */
+/** Programs whose arguments are file names or text: the word `build` does not mean that they build. */
 const NOT_BUILDING = ['cd', 'cp', 'del', 'del-cli', 'echo', 'mkdir', 'mv', 'rimraf', 'rm', 'shx'];
 /** Maximum depth of scripts that call each other. */
 const DEPTH = 10;
@@ -65,7 +65,7 @@ export function deployScript(scripts: Scripts): DeployScript | null {
     const calls = steps.map(({ kind, words, folder }) =>
       kind === 'deploy' ? readCall(name, isCertain, words, folder) : null,
     );
-    // Of several calls, those with a configuration in another folder mostly deploy helpers of the app.
+    // Of several calls, those with a configuration in another folder usually deploy helpers of the app.
     const call = calls.find((each) => each && isHere(each)) ?? calls.find((each) => each !== null);
     if (!call) continue;
     const at = calls.indexOf(call);
@@ -192,7 +192,7 @@ function stepsOf(
   ];
 }
 
-/** Whether a script itself calls a command that needs an account. Its other commands mostly prepare that command. */
+/** Whether a script itself calls a command that needs an account. Its other commands usually prepare that command. */
 function callsAccount(scripts: Scripts, name: string): boolean {
   return shellSteps(scripts[name]!).some(({ commands }) =>
     commands.some((words) => calledBy(scripts, words).kind === 'account'),

@@ -41,8 +41,8 @@ export function shellSteps(line: string): ShellStep[] {
 }
 
 /**
- * Returns the words of a command without quotes. Variables, and commands such as `$(date +%s)`, stay as they are written,
- * except npm's own variable for the package manager's program, which becomes `npm`.
+ * Returns the words of a command without quotes. Variables, and commands such as `$(date +%s)`, stay as they are
+ * written. Only npm's variable `npm_execpath`, the package manager's program, becomes `npm`.
  */
 function shellWords(command: string): string[] {
   return [...command.matchAll(/(?:\$\([^()]*\)|`[^`]*`|"(?:\\.|[^"\\])*"|'[^']*'|\\.|[^\s"'\\])+/g)].map(
@@ -56,8 +56,8 @@ function shellWords(command: string): string[] {
 }
 
 /**
- * Returns the folder after `cd path` in `folder`, relative to where the line started. That start, `.`, also stands for a
- * folder above it, and for one that only the shell knows, such as `-` or `$HOME`.
+ * Returns the folder after `cd path` in `folder`, relative to where the line started. Returns `.` for a folder above
+ * that, and for one that only the shell knows, such as `-` or `$HOME`.
  */
 export function enteredFolder(folder: string, path = '~'): string {
   const entered = posix.join(folder, path).replace(/(?<=.)\/$/, '');

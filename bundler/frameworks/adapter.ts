@@ -1,5 +1,5 @@
-// The adapter for Cloudflare that a deploy adds to a project without a Wrangler configuration, if its framework renders on a
-// server.
+// The adapter for Cloudflare that a deploy adds to a project whose framework renders on a server. The project has no
+// Wrangler configuration.
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { CONFIG_BYTES } from '../limits.ts';

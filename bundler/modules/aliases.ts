@@ -25,12 +25,12 @@ export function aliases(
     name: 'aliases',
     setup(build) {
       build.onResolve({ filter: /.*/ }, async ({ path, kind, importer, pluginData }) => {
-        // A look-up by a plugin has data: its import was aliased before.
+        // A call of `build.resolve` by a plugin has `pluginData`: the alias of that import was applied before.
         if (!Object.hasOwn(alias, path) || pluginData !== undefined) return null;
         const name = alias[path]!;
         const found = await build.resolve(name, { kind, importer, resolveDir: folder, pluginData: ALIASED });
         if (isUsable(found)) return found;
-        // One text for both: it must not reveal which files exist outside the project.
+        // The same text for a missing module and one outside the project: it must not reveal which files exist there.
         return { errors: [{ text: `alias: "${path}" is "${name}", which is not in ${show(root, folder)}` }] };
       });
     },

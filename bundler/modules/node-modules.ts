@@ -12,8 +12,8 @@ const GLOBAL = 'node-global';
 /** How a Worker uses Node's modules. */
 export interface NodeUse {
   /**
-   * `null`: no polyfills. Then a package in `node_modules` with a Node module's name takes precedence, and so does the
-   * replacement that a package names for browsers.
+   * `null`: no polyfills. Then a package in `node_modules` with a Node module's name takes precedence. So does a
+   * package's replacement for browsers.
    */
   polyfills: NodePolyfills | null;
   /** Collects the names of Node's modules that the project imports. */
@@ -49,8 +49,8 @@ export function nodeModules({ polyfills, used }: NodeUse): Plugin {
               resolveDir,
               pluginData: REQUIRED,
             });
-            // A package replaces the module: `null` makes esbuild resolve it. If this returned the path, esbuild would load
-            // a module that a package excludes for browsers. By itself, it loads an empty module in its place.
+            // A package replaces the module: `null` makes esbuild resolve it. If a package excludes the found file for
+            // browsers, esbuild then loads an empty module. If this returned the path, esbuild would load the file.
             if (found.errors.length === 0) return null;
           }
           const path = args.path.startsWith('node:') ? args.path : `node:${args.path}`;

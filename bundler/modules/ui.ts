@@ -44,8 +44,8 @@ const RARE_PARTS = ['chart', 'diff', 'grid', 'invites', 'json-dialog', 'qr-code'
 
 /**
  * Puts code that screens share into one chunk, which the first view loads. esbuild makes a chunk for each set of entry
- * points with a common file. So every entry point here imports all shared files. Few chunks load sooner, because a browser
- * loads only six files of a server at a time.
+ * points with a common file. So every entry point here imports all shared files. Fewer chunks load sooner: over
+ * HTTP/1.1, a browser loads at most six files of a server at a time.
  */
 const oneSharedChunk: Plugin = {
   name: 'one shared chunk',

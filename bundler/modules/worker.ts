@@ -128,7 +128,7 @@ export async function bundleWorker(
   }
   if (isNodeServer(root, main, nodeUsed, result.metafile))
     throw new BuildFailure(`${show(root, main)} is a Node server${SERVER_ADVICE}`);
-  // A Worker may export only classes. The trial in workerd refuses it if nothing can call them.
+  // A Worker may export only classes. If nothing can call them, its trial start in workerd refuses it later.
   if (exports.length === 0) {
     throw new BuildFailure(
       `${show(root, main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,
@@ -187,8 +187,8 @@ function entryExports(metafile: Metafile): string[] {
 }
 
 /**
- * Returns the error for a failed build. An import of a pattern outside the project always gives the same error, so that the
- * error does not reveal which files exist there.
+ * Returns the error for a failed build. An import of a pattern outside the project always gives the same error. So it
+ * does not reveal which files exist there.
  */
 function failure(
   root: string,
@@ -212,7 +212,7 @@ function byLocation({ location: a }: Message, { location: b }: Message): number 
   return a.line - b.line || a.column - b.column;
 }
 
-/** Whether esbuild found no file for an import of a pattern, and the pattern's folder is missing or outside the project. */
+/** Whether no file matches an import of a pattern, and the pattern's folder is missing or outside the project. */
 function isGlobOutside(root: string, { text, location }: Message): boolean {
   const start = EMPTY_GLOB.exec(text)?.[1];
   if (start === undefined || location === null) return false;

@@ -27,7 +27,7 @@ const DEFAULT_HEADERS = {
   'X-Content-Type-Options': 'nosniff',
 };
 /**
- * Two rules that together match all paths. The second matches paths that end in a slash. A rule `/*` would not do, because a
+ * Two rules that together match all paths. The second matches paths that end in a slash. A rule `/*` is unsuitable: a
  * project's own rule `/*` replaces it.
  */
 const ALL_PATHS = ['/:cellar*', 'https://*'];
@@ -158,8 +158,8 @@ function routesOf(root: string, path: string): true | string[] {
 }
 
 /**
- * Returns `run_worker_first` rules for the paths that Pages matches: `/a/*` also matches `/a`, and `/a` and `/a/` match both.
- * workerd takes a rule literally, refuses one that another covers, and allows `ROUTES` in all: the last forms give way.
+ * Returns `run_worker_first` rules for the paths that Pages matches: there, `/a/*` also matches `/a`, and `/a` equals
+ * `/a/`. workerd takes a rule literally, refuses one that another covers, and allows `ROUTES` in all. Others are cut.
  */
 function withBothForms(rules: string[]): string[] {
   const forms = [...new Set([...rules, ...rules.flatMap(otherForm)])];

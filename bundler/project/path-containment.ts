@@ -67,8 +67,8 @@ export function pathWithin(root: string, from: string, path: string, what: strin
 }
 
 /**
- * Returns whether a path exists in the project. A link to a path outside fails in the same way whether that path exists or
- * not, so that it reveals nothing.
+ * Returns whether a path exists in the project. The error for a link to a path outside does not reveal whether that
+ * path exists.
  * @throws {BuildFailure} for a link that leaves the project, or leads nowhere
  */
 export function isThere(root: string, path: string): boolean {

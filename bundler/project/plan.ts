@@ -203,8 +203,8 @@ export async function findFunctions(options: BuiltProject): Promise<boolean> {
 }
 
 /**
- * Returns the nearest folder with a package.json above the Worker or the assets that a configuration names, but below the
- * project's folder; `null` without one. Called for a project without a package.json beside its configuration.
+ * Returns the nearest folder with a package.json above the Worker or the assets of a configuration; `null` without one.
+ * Searches only below the project's folder. Called for a project without a package.json beside its configuration.
  */
 function packageBelow({ root, folder }: Place, { config, base }: ReadConfig): string | null {
   for (const named of [config.main, config.assets?.directory]) {
@@ -249,10 +249,10 @@ function notRun({ call, notRun }: DeployScript): string {
 }
 
 /**
- * Finds the project's folder: the folder in the settings, else the folder that the deploy script names. Without either, the
- * root if it can be deployed, else the only folder with a configuration, else the root. `why` is a line for the deploy's log
- * if the settings do not name the chosen folder, and it is not the root. `rootBuild` is the shell line that builds the root,
- * if the folder was found and no setting replaces the build.
+ * Finds the project's folder: the folder in the settings, else the folder that the deploy script names. Without either,
+ * the root if it can be deployed, else the only folder with a configuration, else the root. `why` is a line for the
+ * deploy's log, unless the settings name the folder or it is the root. `rootBuild` is the shell line that builds the
+ * root, if the folder was found and no setting replaces the build.
  */
 function findPlace(
   root: string,

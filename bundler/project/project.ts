@@ -15,7 +15,7 @@ import { readHead, readJsonText } from './regular-file.ts';
 
 /** Usual folders of a static site's `index.html`, besides the root. Folders that tools write come first. */
 const SITE_DIRECTORIES = ['dist', 'build', 'out', 'public'];
-/** Folders into which frameworks write a Pages project. Not each of them has an `index.html`. */
+/** Folders into which frameworks write a Pages project. Not all of them have an `index.html`. */
 const PAGES_DIRECTORIES = [...SITE_DIRECTORIES, '.svelte-kit/cloudflare'];
 /** Configurations of tools that build a site from sources. */
 const SITE_TOOLS =
@@ -259,8 +259,8 @@ function onlySite(place: Place, manifest: PackageJson | null): string | null {
 }
 
 /**
- * Returns the folder of the site that the build wrote, else of a site that existed before, relative to the project's folder;
- * `null` without a site.
+ * Returns the folder of the site that the build wrote, else of a site that existed before; `null` without a site. The
+ * path is relative to the project's folder.
  * @param entry absolute path of the project's Worker, if there is one
  * @throws {BuildFailure} when it is not clear which folder is the site
  */

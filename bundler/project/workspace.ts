@@ -12,16 +12,16 @@ import type { Place } from './place.ts';
 import { CONFIG_FILES, readPackageJson, unnamedFolder, wranglerFolders } from './project.ts';
 import { readProjectFile } from './regular-file.ts';
 
-/** Names in a folder that people write, not a build. */
+/** A folder with one of these names was written by people, not by a build. */
 const PROJECT_FILES = ['package.json', 'functions', '_worker.js'];
 
 /** The part of pnpm-workspace.yaml that names packages. It may be missing, because the file also has settings. */
 const PNPM_WORKSPACE = z.nullable(z.object({ packages: z.nullish(z.array(z.string())) }));
 
 /**
- * Returns the real path of the folder in which to install packages: the workspace that has the project as a member, or the
- * project's folder if it has a lock file or no workspace. For a folder without a package.json, the nearest folder above with
- * one counts as the project's.
+ * Returns the real path of the folder in which to install packages: the project's folder if it has a lock file, else
+ * the workspace that has the project as a member, else the project's folder. For a folder without a package.json, the
+ * nearest folder above with one counts as the project's.
  */
 export function installFolder({ root, folder }: Place): string {
   if (findLockFiles(root, folder).length > 0) return folder;

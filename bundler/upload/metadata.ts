@@ -178,7 +178,7 @@ export function readMetadata(text: string): Metadata {
   return { ...metadata, bindings };
 }
 
-/** Returns a warning, as a push has it, for each key of the configuration that Wrangler passes on and Cellar lacks. */
+/** Returns the warnings that a push would give for unsupported keys of the configuration that Wrangler passes on. */
 export function warningsOf({ bindings, tail_consumers, streaming_tail_consumers }: Metadata): string[] {
   const places = {
     'durable_objects.bindings': bindings.filter(({ type }) => type === 'durable_object_namespace'),

@@ -175,7 +175,7 @@ async function readParts(body: string, contentType: string): Promise<Parts> {
   for (const [name, value] of form) {
     if (parts.has(name)) throw new BuildFailure(`the part ${show(name)} occurs twice`);
     parts.set(name, value);
-    // Counted apart: a cache may have as many files as a release.
+    // Counted separately: a cache may have as many files as a release.
     if (name.startsWith(`${PREFILL}/`)) cached++;
     if (cached > MAX_ENTRIES)
       throw new BuildFailure(`there are more than ${MAX_ENTRIES} files in ${PREFILL}/: ${FEWER_PAGES}`);
@@ -217,7 +217,7 @@ async function unpackWorker(
     throw new BuildFailure(`the main module is ${show(main)}, and there is no such module in the upload`);
   if (entry.type !== 'esm') throw new BuildFailure(`the main module, ${show(main)}, is not an ES module`);
   const exports = await exportsOf(out, entry, modules);
-  // A Worker may export only classes. The trial in workerd refuses it if nothing can call them.
+  // A Worker may export only classes. If nothing can call them, its trial start in workerd refuses it later.
   if (exports.length === 0)
     throw new BuildFailure(
       `${show(main)} has no default export: a Worker is a module with \`export default { fetch(request) {…} }\``,

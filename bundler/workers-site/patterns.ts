@@ -8,8 +8,8 @@ interface Pattern {
 }
 
 /**
- * Returns a test of paths relative to the site's folder. As in Git, a pattern that matches a folder matches the files below
- * it, and the last pattern that matches counts. As in Wrangler, upper and lower case are the same.
+ * Returns a test of paths relative to the site's folder. As in Git, a pattern for a folder matches all files below it,
+ * and the last pattern that matches counts. As in Wrangler, upper and lower case are the same.
  */
 export function pathMatcher(patterns: string[]): (path: string) => boolean {
   const all = patterns.flatMap(parsed);

@@ -15,13 +15,13 @@ import { ago, firstLine, plain, shownCommit, shownDeploy, status, table, took } 
 const POLL_MS = 300;
 /** Maximum wait for a deploy, in ms. Its install, build and release commands may each take `RUNNER_BUILD_TIMEOUT_S`. */
 const DEADLINE_MS = 3 * 60 * 60_000;
-/** Number of newest deploys among which the deploy of a push is searched. */
+/** Number of newest deploys in which the deploy of a push is searched. */
 const NEWEST = 20;
 /** Maximum lines shown from the end of a failed deploy's log. */
 const LAST_LINES = 20;
 /**
- * A deploy in one of these statuses does not serve. The pushed commit is deployed again if each of its deploys is in one of
- * them, or was made before the push and failed.
+ * A deploy in one of these statuses does not serve. A pushed commit is deployed again if each of its deploys has
+ * one of these statuses, or was made before the push and failed.
  */
 const ENDED: Deploy['status'][] = ['replaced', 'superseded', 'cancelled'];
 const DEPLOY = { name: 'deploy', summary: 'the id of the deploy, as `cellar deploys` lists it' };

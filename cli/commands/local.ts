@@ -121,8 +121,8 @@ function link(session: Session, slug: string, url: string): void {
 }
 
 /**
- * Lets git use the API key of `cellar login` for the git server of `remote`. `cellar login` does this itself if it finds
- * out that server.
+ * Lets git use the API key of `cellar login` for the git server of `remote`. `cellar login` does this itself if it
+ * finds the address of that server.
  */
 function useKeyOfLogin({ login, place }: Session, remote: string): void {
   const saved = savedLogin(place.env);

@@ -119,7 +119,7 @@ export function runGit({ folder, env, say, signal }: GitRun, ...words: string[])
   return promise;
 }
 
-/** Returns an environment with which git sends an API key to `url` only. Unlike arguments, process lists do not show it. */
+/** Returns an environment with which git sends an API key to `url` only. Process lists would show an argument. */
 export function withKey(
   env: Readonly<Record<string, string | undefined>>,
   url: string,

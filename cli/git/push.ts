@@ -21,7 +21,7 @@ import {
 const TEMPORARY_KEY = 'cellar deploy (temporary)';
 /** A temporary key of this age, in ms, is orphaned: no push takes this long. */
 const ORPHANED_KEY_MS = 6 * 3_600_000;
-/** Matches the Wrangler configurations of a repository, and whatever could make its root a project, in git's terms. */
+/** Pathspecs of git: Wrangler configurations in any folder, and files that could make the root a project. */
 const PROJECT_FILES = [
   ...CONFIGURATIONS.map((name) => `*${name}`),
   ...['html', 'js', 'mjs', 'ts', 'json'].map((ending) => `:(glob)*.${ending}`),
@@ -168,7 +168,7 @@ async function keyed<Value>(
   try {
     return await run(withKey(env, app.git_url, made.key));
   } finally {
-    // Also after an interrupt, which ends the calls of the session.
+    // Not by `session.call`, which an interrupt aborts: the key must be revoked then too.
     await session.client.call('keys.revoke', { id: made.id });
   }
 }

@@ -1,4 +1,4 @@
-// Finds the data of Durable Object classes that a project has deleted, and moves such data from the disk to the trash.
+// Finds the data of deleted Durable Object classes, and moves it from the disk to the trash.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Release } from '../../bundler/release.ts';

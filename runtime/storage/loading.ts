@@ -1,4 +1,4 @@
-// Loads objects of an app in the bucket into a process of the app. Then readers can read the process's files on this disk.
+// Loads Durable Objects from the bucket into a process of their app. Readers then use the process's files on this disk.
 import type { AppCluster } from '../bucket/app-cluster.ts';
 import { type ListedObjects, MOST_LISTED } from '../bucket/app-folder.ts';
 import type { LeasedCell } from '../fleets/admission/leasing.ts';
@@ -17,7 +17,7 @@ export interface Needed {
 
 /**
  * Loads objects, and resolves when their files can be read.
- * @throws {ReadingRefused} for too many objects, when loading fails, or the live release does not bind their namespace
+ * @throws {ReadingRefused} for too many objects, a refused load, or a namespace without a binding in the live release
  */
 export async function loadNeeded(
   cluster: AppCluster,

@@ -1,5 +1,4 @@
-// Assigns permanent storage ids: a deploy may rename classes, databases and namespaces of its project, but their data must
-// stay in place.
+// Assigns permanent storage ids: a deploy may rename classes, databases and namespaces, but must not lose their data.
 import type { Bundle, ClassMigration, Release } from '../../bundler/release.ts';
 
 /** Storage of a Durable Object class. `id` is workerd's `uniqueKey`. `sql`: whether `ctx.storage.sql` works. */
@@ -34,7 +33,7 @@ export function emptyNames(): StorageNames {
 
 /**
  * Assigns a storage id to everything in `bundle` that stores data.
- * @param live the live release; null without one. After a rollback and a push of older code, its classes keep their ids
+ * @param live the live release; null without one. Older code that is pushed after a rollback takes class ids from it
  * @param newId makes a new id
  * @returns the names to store once the deploy is live, and the release's parts that name storage
  */
@@ -66,8 +65,8 @@ export function resolveNames(
 }
 
 /**
- * Returns how many of a bundle's migrations uploads have applied. An upload names only its last tag, stored as `…v3`. That
- * stands for `v3` and all the project's migrations before it.
+ * Returns how many of a bundle's migrations were applied by uploads. An upload has only its last tag, stored as `…v3`.
+ * This stands for `v3` and all the project's migrations before it.
  */
 function appliedTogether(names: Names, { classMigrations }: Bundle): number {
   return classMigrations.findLastIndex(({ tag }) => tag !== null && names.appliedTags.has(`…${tag}`)) + 1;
@@ -132,8 +131,9 @@ function fromMaps(names: Names): StorageNames {
 }
 
 /**
- * Replaces the keys of bindings by storage ids. A key that equals its binding may come from a configuration without an id.
- * If it is new, the binding keeps its storage of the live release, which `wrangler deploy` may have made by another key.
+ * Replaces the keys of bindings by storage ids. A key that equals its binding may come from a configuration without an
+ * id. If such a key is new, the binding keeps its storage in the live release, where `wrangler deploy` may have used
+ * another key.
  */
 function withIds<Bound extends { binding: string; key: string }>(
   bound: Bound[],
@@ -179,9 +179,9 @@ function applyMigration(names: Names, migration: ClassMigration, newId: () => st
 }
 
 /**
- * Returns a release's classes: those bound, and those of a migration that the Worker still exports. A class without a
- * storage id takes its id in the live release, or its id before a rename, unless another class uses that id. Otherwise it
- * gets a new id.
+ * Returns a release's classes: those bound, and those with a storage id that the Worker still exports. A class without
+ * a storage id takes its id in the live release, or its id before a rename. If there is none, or another class uses it,
+ * the class gets a new id.
  */
 function resolveClasses(
   names: Names,

@@ -15,7 +15,7 @@ export interface Stored {
   storageId: string;
 }
 
-/** An app's storage: of all its releases; queues and Workflows only of the live one. */
+/** An app's storage, from all its releases. Queues and Workflows are only those of the live release. */
 export interface Places {
   databases: Stored[];
   namespaces: Stored[];

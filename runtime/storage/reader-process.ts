@@ -1,5 +1,5 @@
-// Runs a process of an app's user that answers queries about the app's storage one by one. An attacker may control its
-// output, so the output is limited in size, and sent only to users who may see the storage.
+// Runs a reader: a process of the app's Unix user that answers queries about the app's storage one by one. An attacker
+// may control its output. So the output's size is limited, and only clients who may see the storage get it.
 import { abandon, type Job, startJob } from '../processes/child.ts';
 import { FramedReader } from '../processes/framed-reader.ts';
 
@@ -35,8 +35,8 @@ export class ReaderProcess {
       failure: (what) => new Error(`the reader's output ${what}`),
     });
     job.stderr.resume();
-    // The exit is watched, because the end of the output does not show it: nobody reads the output between queries, and
-    // another process may hold it open.
+    // The end of the output does not show the exit: nobody reads the output between queries. Another process may also
+    // hold it open.
     void job.exited.then(() => {
       this.#hasExited = true;
       this.end();

@@ -38,7 +38,7 @@ const LIMITS = { name: 'storage reads', running: AT_ONCE, runningPerOwner: 2, wa
 const TRIES = 3;
 /** Idle time after which a reader ends, in ms. */
 const IDLE_MS = 5_000;
-/** A reader ends at once after an answer of more bytes than this, because its memory is large. */
+/** A reader ends at once after an answer of more bytes than this, because such a reader holds much memory. */
 const IDLE_AFTER_BYTES = 1024 * 1024;
 
 interface Asking {

@@ -1,4 +1,4 @@
-// Changes an app's storage for its owner, through a process of the app: no other process may write to the storage.
+// Changes an app's storage through a process of the app: no other process may write to the storage.
 import { KV_VALUE_MS } from '../../handlers/contract/host/deadlines.ts';
 import type { KvWrite } from '../../handlers/contract/host/host-storage.ts';
 import type { Apps } from '../apps/apps.ts';
@@ -39,11 +39,11 @@ export interface DatabaseRequest {
 }
 
 /**
- * Runs SQL in a process of the app, which is started if needed. A sleeping app stays asleep. One app's requests run one by
- * one, and accounts take turns.
+ * Runs SQL in a process of the app. Starts one if there is none; it ends again later, so a sleeping app stays asleep.
+ * One app's requests run one by one, and accounts take turns.
  * @returns unparsed JSON: a `DatabaseAnswer`
  * @throws {ReadingRefused} when the database is unknown or not bound, no process answers, or the queue is full
- * @throws the signal's reason when the signal aborts
+ * @throws the signal's reason when the signal aborts before the request's turn
  */
 export async function runSql(
   writing: Writing,
@@ -103,7 +103,7 @@ export async function writeValue(
   if ('failed' in answer) throw new ReadingRefused('query_failed', String(answer.failed).replace(/\.$/, ''));
 }
 
-/** Returns a storage. @throws {ReadingRefused} without a binding in the live release: a process has only bound storage */
+/** Returns `found`. @throws {ReadingRefused} without a binding in the live release: a process has only bound storage */
 function bound(found: Stored | undefined, what: string): Stored {
   if (found === undefined) throw new ReadingRefused('storage_not_found', `the app has no ${what}`);
   if (found.binding !== null) return found;

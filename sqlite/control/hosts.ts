@@ -1,4 +1,4 @@
-// The hosts of a Cellar with several hosts, the home of each app (the host that runs it), and the routes that hosts know.
+// The hosts of a Cellar with several hosts, the home of each app (the host that runs it), and the routes of apps.
 import type { AppRoute, HostReport } from '../../handlers/contract/host/hosts.ts';
 import { raiseRevision } from './meta.ts';
 
@@ -164,7 +164,7 @@ export async function moveDeletions(db: D1Database, from: string, to: string): P
 }
 
 /**
- * Makes a host the home of apps whose data is on its disk, if their home has no row any more. A machine that was restored
+ * Makes a host the home of apps whose data is on its disk, if their home was removed. A machine that was restored
  * from a snapshot has another id than before.
  * @returns whether any app got this home
  */

@@ -16,8 +16,8 @@ interface Group {
 }
 
 /**
- * Sends reads that are requested together, before a queued microtask runs, as one batch. Not for writes: a batch is one
- * transaction, and the statements of a failed batch run again.
+ * Collects reads until a microtask runs, then sends them as one batch. Not for writes: a batch is one transaction, and
+ * the statements of a failed batch run again.
  */
 export class JoinedReads implements Reader {
   readonly #db: D1Database;

@@ -27,10 +27,10 @@ const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
   LIMIT ?2)`;
 
 /**
- * Removes events, users, insights, ended invites and reserved hostnames from before `before`, ISO 8601, and entries of the
- * audit log after 90 days. Hostnames stay reserved for 7 days at least. Removes the deploys of each app except its newest
- * `deploys`, unfinished and live ones, and those that can be rolled back to. Works in steps of up to 500 rows, until nothing
- * is left or `mayGoOn` returns false.
+ * Removes events, users, insights, ended invites and reserved hostnames from before `before`, ISO 8601. Removes entries
+ * of the audit log after 90 days. Hostnames stay reserved for 7 days at least. Of each app's deploys, keeps the newest
+ * `deploys`, unfinished and live ones, and those that can be rolled back to. Works in steps of up to 500 rows, until
+ * nothing is left or `mayGoOn` returns false.
  */
 export async function removeOld(
   db: D1Database,

@@ -11,8 +11,8 @@ export interface DeliveryRow {
   /** Failed attempts. */
   attempts: number;
   /**
-   * 1: the receiver may know the state already. The result of an attempt is unknown, the message replaced an earlier one about
-   * the state, or another machine may have sent it.
+   * 1: the receiver may know the state already. The result of an attempt is unknown, the message replaced another one
+   * about the state, or another machine may have sent it.
    */
   unsure: 0 | 1;
 }
@@ -106,7 +106,7 @@ export function alertQueries(database: Database) {
     },
     /**
      * Adds a delivery, to be sent from `at` on, in ms since 1970.
-     * @param state the state whose begin or end it reports; drops an earlier delivery about it, which is outdated
+     * @param state the state whose begin or end it reports. An earlier pending delivery about that state is dropped
      */
     addDelivery: (
       id: string,
@@ -116,7 +116,8 @@ export function alertQueries(database: Database) {
       state: string | null = null,
     ): void => {
       const replaces = state !== null && dropState.run(alertId, state, 1).changes > 0;
-      // If this replaces the message about an end, the receiver may have the begin before it, and needs the next end too.
+      // If the dropped message reported an end, the receiver may still know the earlier begin, and needs the next end.
+      // `unsure` stops `dropUnsent` from dropping this message in place of that end.
       add.run(id, alertId, body, at, state, replaces ? 1 : 0);
     },
     /**
@@ -133,10 +134,7 @@ export function alertQueries(database: Database) {
     markSent: (id: string): void => {
       markSent.run(id);
     },
-    /**
-     * Returns how many of an alert's topics were last reported between two times, in ms since 1970, and how many of these
-     * are about errors.
-     */
+    /** Counts an alert's topics last reported between two times, in ms since 1970. `errors`: those about errors. */
     reportedBetween: (alertId: string, from: number, to: number): { all: number; errors: number } =>
       reported.get(alertId, from, to)!,
     /**

@@ -5,11 +5,11 @@ import type { PreviewRow } from './previews.ts';
 import type { StoredPull } from './source/pulls.ts';
 
 /**
- * How many of the newest deploys a record has, and how many of the newest deploys of new commits. It also has all deploys
- * that can be rolled back to. The newest deploys show whether main is deployed, and which interrupted deploy to repeat.
+ * Number of newest deploys in a record, and of newest deploys of new commits. These show whether main is deployed, and
+ * which interrupted deploy to repeat. A record also has all deploys that can be rolled back to.
  */
 const NEWEST = 2;
-/** Maximum pull requests in a record: first those with work or not closed, then closed ones. Newest changes come first. */
+/** Maximum pull requests in a record. Closed ones without work come last; within both groups, newest changes first. */
 const PULLS = 50;
 /** Maximum messages of alerts in a record. */
 const MESSAGES = 50;
@@ -66,7 +66,7 @@ interface WaitingDelivery {
   state?: string | null;
 }
 
-/** An app that was deleted, or that moved from the bucket to its machine, whose folder is still in the bucket. */
+/** An app whose folder is still in the bucket, although the app was deleted or moved to its machine. */
 export interface DeletedApp {
   format: 1;
   deletedApp: string;

@@ -47,8 +47,8 @@ const MIGRATIONS = [
     due_at INTEGER                        -- when it has work to do by itself
   ) STRICT, WITHOUT ROWID;
   `,
-  // Corrects older rows. Only one deploy of an app is live, so the others become replaced. Only the newest six of both can
-  // be rolled back to: the releases of the others were removed.
+  // Corrects older rows. Only one deploy of an app is live, so the others become replaced. Only the newest six live or
+  // replaced deploys can be rolled back to: the releases of the others were removed.
   `
   UPDATE deploys SET fact = json_set(fact, '$.status', 'replaced') WHERE fact ->> 'status' = 'live'
     AND id IS NOT (SELECT live_deploy_id FROM apps WHERE apps.id = deploys.app_id);

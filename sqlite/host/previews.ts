@@ -71,7 +71,7 @@ export function previewQueries(database: Database) {
       renew.run(versionId, expiresAt, id);
     },
     /**
-     * Sets the percentage of its app's requests that a second version gets. Any other second version gets no more requests.
+     * Makes a preview the second version of a split. `share`: its percentage of the requests. Replaces any other.
      */
     setShare: (parentId: string, id: string, share: number): void => {
       endSplit.run(parentId);

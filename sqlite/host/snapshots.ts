@@ -1,4 +1,4 @@
-// Copies the host's database for a snapshot while it is in use, reads the copy, and prepares it for a restore.
+// Copies the host's database, while it is in use, for a snapshot. Reads the copy, and prepares it for a restore.
 import { existsSync } from 'node:fs';
 import Database from 'better-sqlite3';
 import type { WantedApp } from '../../handlers/contract/host/host-calls.ts';

@@ -104,7 +104,7 @@ export interface UsageRow {
 
 /**
  * Opens the index of an app's buckets and migrates it. A commit survives the end of this process. It survives a power cut
- * only after a sync of `<path>-wal`, which can be slow and is left to the caller.
+ * only after a sync of `<path>-wal`. The caller does this sync, which can be slow.
  * @throws {Error} when the file was written by a newer Cellar
  */
 export function openObjectIndex(path: string) {

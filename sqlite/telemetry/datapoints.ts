@@ -51,7 +51,7 @@ export interface WantedDatapoints {
 interface Oldest {
   /** Removal ends at the last point from before this time, in ms since 1970. */
   before: number;
-  /** Stops when so many bytes are freed. */
+  /** Stops once this many bytes are freed. */
   bytes: number;
 }
 
@@ -108,7 +108,7 @@ export function datapointQueries(database: Database) {
       further.get(appId, before, count - 1)?.id ?? null,
     newest: (wanted: WantedDatapoints): DatapointRow[] => newest.all(wanted),
     /**
-     * Removes up to `limit` of an app's points in the order of ids, up to the last one from before `before`. Stops when
+     * Removes up to `limit` of an app's points by rising ids, up to the last one from before `before`. Stops when
      * `bytes` are freed. Removes nothing if the first point is not from before `before`. @returns how many
      */
     removeOldest: database.transaction(

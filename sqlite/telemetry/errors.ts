@@ -225,7 +225,7 @@ export function errorQueries(database: Database) {
       addHour.run(group, hour, count);
       removeHours.run(group, forgotten);
     },
-    /** Divides ids into ranges of `length`, from id 0 on. Returns the numbers of the ranges with groups, from 0. */
+    /** Divides ids into ranges of `length`, numbered from 0. Returns the numbers of the ranges that have groups. */
     ranges: (length: number): number[] => ranges.all(length).map(({ range }) => range),
     /** Returns the groups with ids from `first` on and before `end`. */
     copied: (first: number, end: number): CopiedGroup[] =>

@@ -57,7 +57,7 @@ export interface AppBytes {
 interface Oldest {
   /** Upper bound of ids, exclusive. */
   before: number;
-  /** Stops when so many bytes are freed. */
+  /** Stops once this many bytes are freed. */
   bytes: number;
 }
 

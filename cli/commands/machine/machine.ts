@@ -193,7 +193,7 @@ export const machineCommands: readonly Command[] = [
   },
 ];
 
-/** Returns the time in so many days, in ISO 8601. @throws {Stopped} when it is not a whole number from 1 to `MOST_DAYS` */
+/** Returns the time `days` days from now, in ISO 8601. @throws {Stopped} unless `days` is from 1 to `MOST_DAYS` */
 function inDays(days: string): string {
   if (!/^[1-9]\d{0,3}$/.test(days) || Number(days) > MOST_DAYS)
     throw new Stopped(

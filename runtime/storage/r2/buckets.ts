@@ -55,7 +55,7 @@ export class Buckets {
       workshop: paths.serviceSockets,
       socket: (appId) => join(paths.buckets(appId), SOCKET),
       prepare: async (appId) => {
-        // Objects of a restore must be in the bucket before the service uses it.
+        // Restored objects must be in the bucket before the service uses the bucket.
         await clusterOf(appId)?.finishImport();
         await makeDirectory(paths, paths.buckets(appId), users(SERVICE).cell, users(appId).cell);
       },
@@ -83,7 +83,7 @@ export class Buckets {
     return this.#service.pid;
   }
 
-  /** Starts the bucket service if any app has buckets or vector indexes, so that the first use of R2 need not wait. */
+  /** Starts the bucket service if any app has buckets or vector indexes: the first use of R2 then need not wait. */
   warm(): void {
     const { allBuckets } = this.#paths;
     if (existsSync(allBuckets) && readdirSync(allBuckets).length > 0) this.#service.warm();
@@ -123,8 +123,8 @@ export class Buckets {
   }
 
   /**
-   * Moves R2 objects of an app in the bucket that are still on the disk into the bucket. The first use of the app's buckets
-   * does the same.
+   * For an app in the bucket: moves R2 objects that are still on the disk into the bucket. The first use of R2 does the
+   * same.
    */
   async moveIn(appId: string): Promise<void> {
     if (existsSync(join(this.#paths.buckets(appId), INDEX))) await this.usage(appId);
@@ -135,7 +135,7 @@ export class Buckets {
     return usageAt(await this.open(appId));
   }
 
-  /** Starts or stops to defer removals of replaced and deleted files, while an app's buckets are copied. */
+  /** Starts or stops deferring removals of replaced and deleted files, while an app's buckets are copied. */
   hold(appId: string, isHeld: boolean): Promise<void> {
     return this.#service.hold(appId, isHeld);
   }
@@ -145,7 +145,7 @@ export class Buckets {
     await Promise.all([this.#service.forget(appId), this.#vectors.forget(appId)]);
   }
 
-  /** Ends the services. Everything that they acknowledged is on the disk or in the bucket. */
+  /** Ends the services. All changes that they acknowledged are on the disk or in the bucket. */
   async close(): Promise<void> {
     await Promise.all([this.#service.close(), this.#vectors.close()]);
   }

@@ -9,7 +9,7 @@ export const OBJECT_BYTES = 5 * 2 ** 30 - 5 * 2 ** 20;
 export const METADATA_BYTES = 8192;
 /** Smallest part of a multipart upload except the last, in bytes. */
 export const PART_BYTES = 5 * 2 ** 20;
-/** A multipart upload is removed this long after its creation, in ms: an incomplete one with its parts. */
+/** Age at which a multipart upload is removed, in ms. The parts of an incomplete upload are removed too. */
 export const UPLOAD_MS = 7 * 24 * 60 * 60_000;
 /** Maximum number of keys in one answer to `list`. */
 export const LIST_KEYS = 1000;

@@ -13,5 +13,5 @@ export interface ServiceOptions extends QuotaOptions {
   silenceMs?: number;
 }
 
-/** Where an app's objects are in the bucket; null for objects on this machine. The host sends it when it opens the app. */
+/** Where an app's objects are in the bucket; null for objects on this machine. The host sends it on opening an app. */
 export type AboutApp = S3Place | null;

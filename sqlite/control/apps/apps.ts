@@ -69,7 +69,7 @@ export const APP_COLUMNS = `id, slug, owner_id, desired_state, asleep_since, wok
   created_at, ${STATUS} AS status,
   coalesce((SELECT warnings FROM deploys WHERE id = live_deploy_id), '[]') AS warnings`;
 
-/** Returns the statement that reads one app by id, for batches that check the app and read its rows in one round trip. */
+/** Returns the statement that reads one app by id, for batches that read its other rows in the same round trip. */
 export function selectApp(db: Reader, id: string): D1PreparedStatement {
   return db.prepare(`SELECT ${APP_COLUMNS} FROM apps WHERE id = ? AND deleted_at IS NULL`).bind(id);
 }

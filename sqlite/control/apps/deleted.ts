@@ -77,7 +77,7 @@ export async function findDeleted(
 }
 
 /**
- * Undeletes an app, with those of its hostnames that no other app has and that are not reserved for another account.
+ * Undeletes an app, with its hostnames that are neither taken by another app nor reserved for another account.
  * @param undeletion.slug its slug from now on
  * @param undeletion.quota maximum apps of an owner without a maximum of their own
  * @returns the app; `quota_exceeded`; null when the app can no longer be undeleted

@@ -159,7 +159,7 @@ export async function repairDeployRows(
   at: string,
   host: string | null,
 ): Promise<void> {
-  // The row then has a fact of this host, so that a late fact of an earlier home does not change it.
+  // Marks the row as written by this host, so that a late fact of an earlier home does not change it.
   const end = db.prepare(
     `UPDATE deploys SET status = 'failed', error = 'the host has no record of this deploy', finished_at = ?2,
        observed_outbox = ?3, observed_seq = ?4

@@ -35,7 +35,7 @@ export async function findAccess(db: D1Database, keyHash: string, slug: string):
   };
 }
 
-/** Returns the present slug of the app that had `slug` before, if the account owns it or has a role on it; else null. */
+/** Returns the present slug of the app that had `slug` before; null unless the account owns it or has a role on it. */
 export async function slugSince(db: D1Database, slug: string, accountId: string): Promise<string | null> {
   const found = await db
     .prepare(

@@ -117,7 +117,7 @@ export interface AuditFilter {
 }
 
 /**
- * Returns entries, newest first. Finds those of one actor by the index, so that an account cannot make it read all entries.
+ * Returns entries, newest first. Finds those of one actor by the index, so that no account's request reads all entries.
  */
 export async function listAuditEntries(db: Reader, filter: AuditFilter): Promise<Page<AuditEntryRow>> {
   const byActor = filter.actor === null ? '?1 IS NULL' : 'actor = ?1';

@@ -13,7 +13,7 @@ export interface InviteRow {
   created_at: string;
   expires_at: string | null;
   used_at: string | null;
-  /** Whether it was requested at sign-in and mailed to the account, which then keeps its second factor, unless it is a guest. */
+  /** Whether it was requested at sign-in and mailed. Then the account, except a guest, keeps its second factor. */
   is_recovery: 0 | 1;
   /** The admin of the app who created it; null for the machine's admins. */
   made_by: string | null;
@@ -37,7 +37,7 @@ const COLUMNS =
 /** The columns of `ListedInvite`. */
 const LISTED = `${COLUMNS.replace(/\w+/g, 'invites.$&')},
   CASE WHEN invites.is_guest THEN 'guest' ELSE invites.role END AS role, apps.slug AS app_slug`;
-/** Whether the invite was made by the machine's admins, or by an account that is still an admin of the app. */
+/** Whether the invite is by the machine's admins, or by an account that is still an admin of the app. */
 const BY_RIGHT = `(made_by IS NULL OR EXISTS (SELECT 1 FROM apps AS its WHERE its.id = invites.app_id AND its.deleted_at IS NULL
   AND (its.owner_id = made_by OR EXISTS (SELECT 1 FROM collaborators AS admins
     WHERE admins.app_id = its.id AND admins.account_id = made_by AND admins.role = 'admin'))))`;
@@ -92,7 +92,7 @@ export async function insertInvite(
   return inserted !== null;
 }
 
-/** Maximum links for a new password that one account gets in a period; `insertRecovery` has its start as `since`. */
+/** Maximum links for a new password of one account, counted from the time `since` of `insertRecovery`. */
 const RECOVERIES = 3;
 
 /**
@@ -185,10 +185,10 @@ export async function openInvite(db: D1Database, hash: string, at: string): Prom
 }
 
 /**
- * Ties an invite to its account, and gives the account the invite's role on the app, unless the account has a higher role
- * there. If the invite has no account yet, creates one with the invite's role and e-mail address: the link proves only that
- * address. If the invite has no address, the new account gets `account.email`. An invite's existing account without an
- * address gets the given name and address; one with an address keeps its own. The call is idempotent.
+ * Ties an invite to its account, and gives the account the invite's role on the app. A higher role there stays. If the
+ * invite has no account yet, creates one with the invite's role and e-mail address: the link proves only that address.
+ * If the invite has no address, the new account gets `account.email`. An invite's existing account without an address
+ * gets the given name and address; one with an address keeps its own. The call is idempotent.
  * @param account.id id of a new account
  * @returns the invite; its `account_id` is null when another account has the address. Null when the link cannot be used
  */
@@ -272,7 +272,7 @@ export async function joinByInvite(
 
 /**
  * Marks a link as used, and all links that its account requested for a new password.
- * @returns the link's invite; null when the link was invalid or had ended. Of concurrent calls, one gets it
+ * @returns the link's invite; null when the link was invalid or had ended. Only one of concurrent calls gets the invite
  */
 export async function closeInvite(db: D1Database, hash: string, at: string): Promise<OpenInvite | null> {
   // A batch is one transaction.

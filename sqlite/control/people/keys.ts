@@ -6,7 +6,7 @@ export interface KeyRow {
   id: string;
   account_id: string;
   name: string;
-  /** What it may do at most. */
+  /** Its maximum permission. */
   scope: 'read' | 'deploy' | 'admin';
   /** The only app that it is for; null for all. */
   app_id: string | null;
@@ -20,7 +20,7 @@ export interface ListedKey extends KeyRow {
   last_used_at: string | null;
 }
 
-/** A key that a request came with. */
+/** A key as `findKey` returns it. */
 export type FoundKey = KeyRow & Pick<ListedKey, 'last_used_at'>;
 
 /** Maximum keys of one account, expired ones included. */

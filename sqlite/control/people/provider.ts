@@ -18,8 +18,8 @@ export interface Arrival {
 
 /**
  * Returns a person's account: the known one, else the one with the verified address, else a new one. Sets its role if `role`
- * is given, except the first account's. If the account is found by its address, and that address was not proved before, ends
- * the account's open invite links.
+ * is given, except the first account's. If the account is found by an address that was not proved before, ends the
+ * account's open invite links.
  * @returns the account. `dropsCredentials`: whether it is such an account, whose credentials the caller must remove. Null if
  *   there is no account and the address is not verified
  */

@@ -63,7 +63,7 @@ export function pullQueries(database: Database) {
     /** Returns the pull requests of an app, the most recently changed first. */
     list: (appId: string, limit: number): PullRow[] => list.all(appId, limit).map((row) => parsed(row)!),
     /**
-     * Returns the first pull request with work due at `now` of each app that is not in `running`, the earliest due first.
+     * Returns the first due pull request of each app that is not in `running`, the earliest due first.
      */
     due: (now: number, running: string[], limit: number): PullRow[] =>
       due.all({ now, running: JSON.stringify(running), limit }).map((row) => parsed(row)!),

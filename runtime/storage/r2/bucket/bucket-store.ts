@@ -266,7 +266,7 @@ export class BucketStore implements ObjectStore {
     return upload?.bucket === bucket && upload.key.equals(key) ? upload : undefined;
   }
 
-  /** Removes expired uploads, and those of `files` that are orphaned. `files` were there before this process wrote any. */
+  /** Removes expired uploads and orphaned files. @param files the files to check, listed before any write */
   async #tidy(files: string[]): Promise<void> {
     await this.#dropOldUploads();
     await this.#blobs.sweep(files, (file) => this.#index.hasFile(file));

@@ -22,7 +22,7 @@ export class Changes {
     this.#sync = sync;
   }
 
-  /** Commits a transaction that adds a file to the index. If that fails, removes the file. */
+  /** Commits a transaction that adds a file to the index. After a failure, removes the file if the index lacks it. */
   async keep<T>(file: string, work: (drop: Drop) => T): Promise<T> {
     try {
       return await this.commit(work);

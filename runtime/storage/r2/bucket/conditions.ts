@@ -23,7 +23,7 @@ function isMet(condition: Condition, object: { etag: string; uploaded: number } 
   const uploaded = time(object.uploaded);
   const matches = etagMatches === undefined || has(etagMatches, object.etag, false);
   const differs = etagDoesNotMatch === undefined || !has(etagDoesNotMatch, object.etag, true);
-  // As in HTTP, a matching etag takes precedence over the date.
+  // As in HTTP, a condition on the etag that is met overrides the condition on the date.
   const isNewer =
     uploadedAfter === undefined ||
     uploaded > time(uploadedAfter) ||
@@ -46,8 +46,8 @@ export interface Part {
 }
 
 /**
- * Returns the requested part of an object of `size` bytes. For a `Range` header that is invalid, has several parts or cannot
- * be satisfied, that is the whole object.
+ * Returns the requested part of an object of `size` bytes; the whole object for a `Range` header that is invalid, has
+ * several parts or cannot be satisfied.
  * @throws {R2Error} when the object has no such part, for a `range`
  */
 export function partOf({ range, rangeHeader }: RequestOf<'get'>, size: number): Part {

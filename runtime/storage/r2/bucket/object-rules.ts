@@ -46,7 +46,7 @@ export function describe({
   };
 }
 
-/** Returns a text's length in bytes as V8 encodes it: one byte for each character, or two if any character needs two. */
+/** Returns a text's length in bytes as V8 encodes it: one per character, or two if any character needs two. */
 function metadataBytes(text: string): number {
   for (let i = 0; i < text.length; i++) if (text.charCodeAt(i) >= 256) return text.length * 2;
   return text.length;
@@ -101,7 +101,7 @@ export function uploadEtag(parts: BlobRow[]): string {
   return `${hash.digest('hex')}-${parts.length}`;
 }
 
-/** Yields the blobs that have bytes of `part`, a range of the concatenated blobs, and the range of these bytes in each. */
+/** Yields each blob that `part` overlaps, and the overlap in the blob. `part` is a range of the concatenated blobs. */
 export function* partsOf<Blob extends { size: number }>(
   blobs: Blob[],
   part: Part,

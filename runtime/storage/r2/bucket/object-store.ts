@@ -1,4 +1,4 @@
-// The buckets of one app, wherever their objects are.
+// The interface of an app's R2 buckets, for objects on the disk and in the bucket.
 import type { ObjectRow, UsageRow } from '../../../../sqlite/storage/objects.ts';
 import type { ResponseWriter } from '../bytes/body.ts';
 import type { RequestOf } from '../requests.ts';
@@ -15,7 +15,7 @@ export interface Body {
 export interface Found {
   object: ObjectRow;
   part: Part;
-  /** Reads the part if it is small; else returns a function that copies it. */
+  /** Returns the part's bytes for a small object; else a function that copies the part to a response. */
   open: () => Promise<Buffer | ((writer: ResponseWriter) => Promise<void>)>;
   release: () => void;
 }
@@ -46,8 +46,8 @@ export interface ObjectStore {
 export interface OpenStores {
   /** Runs `work` with the store open. @throws what it throws */
   during<T>(work: (store: ObjectStore) => Promise<T>): Promise<T>;
-  /** Begins to defer the removal of dropped bytes, or ends this and removes them. */
+  /** `true`: defers removals of unused bytes from now on. `false`: resumes removals. */
   hold(isHeld: boolean): Promise<void>;
-  /** Closes the store for good once nothing is under way. */
+  /** Waits for running operations, then closes the store. It cannot be opened again. */
   close(): Promise<void>;
 }

@@ -32,7 +32,7 @@ export class Blobs {
   }
 
   /**
-   * Writes a file. When this resolves, the file survives a power loss; when it rejects, nothing is left.
+   * Writes a file. When this resolves, the file survives a power loss; when it rejects, the file is gone.
    * @param body exactly `size` bytes
    * @throws {Error} when the body has fewer or more bytes
    */

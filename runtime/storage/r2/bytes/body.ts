@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 
 /**
  * Reads the metadata at the start of a body.
- * @returns the metadata, the rest as a stream, and a function to call if the stream is not read to its end; null when the
+ * @returns the metadata, the rest as a stream, and `leave`, to call if the stream is not read to its end; null when the
  *   body ends within the metadata
  */
 export async function splitBody(

@@ -3,7 +3,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { parentPort } from 'node:worker_threads';
 import type { Algorithm, Digests } from './algorithms.ts';
 
-/** Messages to a thread about a body. It answers each `piece` with null and `ends` with the digests, in the same order. */
+/** Messages to a thread about a body. The thread answers `piece` with null, and `ends` with the digests, in order. */
 export type ToDigest =
   | { body: number; begins: Algorithm[] }
   | { body: number; piece: Uint8Array }

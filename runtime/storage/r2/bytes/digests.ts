@@ -109,7 +109,7 @@ class DigestThread {
   }
 }
 
-/** Converts digests to buffers, which arrive from another thread as plain `Uint8Array`. */
+/** Converts digests to buffers: another thread's buffers arrive as plain `Uint8Array`. */
 function asBuffers(digests: Record<Algorithm, Uint8Array>): Digests {
   return Object.fromEntries(Object.entries(digests).map(([name, bytes]) => [name, Buffer.from(bytes)]));
 }

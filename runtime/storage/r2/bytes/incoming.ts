@@ -7,7 +7,7 @@ import { duringTransfer, PIECE_BYTES } from './transfers.ts';
 
 /** Maximum chunks of a body that are hashed and written concurrently. */
 const PIECES = 4;
-/** Maximum number of buffers kept for reuse after their body: allocating one costs about a tenth of a body's time. */
+/** Maximum number of buffers kept for reuse: allocating one takes about a tenth of the time to write a body. */
 const KEPT = 8;
 /** Bytes between two syncs during the transfer. These syncs make the last sync shorter. */
 const SYNC_BYTES = 8 * 1024 * 1024;
@@ -22,7 +22,7 @@ const threads = new DigestThreads();
 const kept: SharedArrayBuffer[] = [];
 
 /**
- * Writes a body to a file, from the file's start. Its buffers have at most 1 MiB, or 64 KiB while there are many transfers.
+ * Writes a body to a file, from the file's start. Its buffers have at most 1 MiB in all, or 64 KiB with many transfers.
  * @param body exactly `size` bytes. Its chunks may be detached, so the caller must not use them
  * @throws {Error} when the body has fewer or more bytes
  */
@@ -122,8 +122,8 @@ export async function* exactly(body: AsyncIterable<Buffer>, size: number): Async
 }
 
 /**
- * Frees a chunk's memory at once, if the chunk is the whole of its `ArrayBuffer`. The garbage collector would wait for tens
- * of MiB of such chunks, and then scan the whole heap several times a second.
+ * Frees a chunk's memory at once, if the chunk is the whole of its `ArrayBuffer`. Otherwise such chunks would grow to
+ * tens of MiB and cause full garbage collections, several a second.
  */
 function release({ buffer, byteLength }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength === byteLength) buffer.transfer(0);

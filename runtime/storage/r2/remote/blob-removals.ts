@@ -1,11 +1,10 @@
-// Removes dropped blobs from the bucket, some time after they were dropped, once no reader uses them and no hold defers
-// removals.
+// Removes dropped blobs from the bucket after a delay, once no reader uses them and no hold defers removals.
 import type { BlobRow } from '../../../../sqlite/storage/objects.ts';
 import { log, reason } from '../../../log.ts';
 import { fewAtOnce } from './few-at-once.ts';
 import type { ObjectClient } from './object-client.ts';
 
-/** Delay of a removal, in ms: a reader may have read a record just before it was replaced, and needs the record's blobs. */
+/** Delay of a removal, in ms: a reader that read a record just before its replacement needs the record's blobs. */
 const DELAY_MS = 10_000;
 
 export class BlobRemovals {

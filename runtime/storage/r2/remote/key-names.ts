@@ -10,8 +10,8 @@ const DIGITS = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ';
 const GREATEST = '\u{10FFFF}';
 
 /**
- * Ranges of characters that are each written as two: the range's lead, and a digit for the position in the range. The
- * lead sorts among other characters as the range does, so that the order of keys stays the same.
+ * Ranges whose characters are written as two: the range's lead, and a digit for the position in the range. The lead
+ * sorts among other characters as the range does, so that the order of keys stays the same.
  */
 const RANGES: readonly { first: number; last: number; lead: string }[] = [
   // Control characters, the space, and the lead itself.
@@ -56,8 +56,8 @@ export function decodeKey(name: string): string {
 }
 
 /**
- * Returns a name such that all keys from `from` on have greater names. Some lesser keys may have greater names, too. Null
- * when only a list from its start is sure to have all these keys.
+ * Returns a name such that all keys from `from` on have greater names. Some lesser keys may have greater names, too.
+ * Returns null when no such name is known: then list from the start.
  * @param from bytes to compare with keys in UTF-8; they need not be valid UTF-8
  */
 export function nameBefore(from: Buffer): string | null {

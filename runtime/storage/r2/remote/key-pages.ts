@@ -1,5 +1,5 @@
-// The keys of a bucket in their order, a page of the store's list at a time. The store need not know delimiters: this skips
-// keys that share a prefix within a page, or starts the next page after them.
+// Lists the keys of a bucket in order, a page of the store's list at a time. The store need not support delimiters:
+// `from` skips keys within a page, or starts the next page after them.
 import type { Stored } from '../../../bucket/store.ts';
 import { nameBefore } from './key-names.ts';
 import type { ObjectClient } from './object-client.ts';

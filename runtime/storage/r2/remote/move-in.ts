@@ -25,8 +25,8 @@ const MOVED = `${INDEX}.moved`;
 const LEFT = `${INDEX}.left`;
 
 /**
- * Moves all objects, but no unfinished uploads. The next call continues an interrupted move. An object that the bucket has
- * already is not overwritten. If an object's name is too long for the bucket, all files stay on the disk too.
+ * Moves all objects, but no unfinished uploads. The next call repeats an interrupted move. An object that is already in
+ * the bucket is not overwritten. If an object's name is too long for the bucket, all files stay on the disk too.
  * @param directory the directory of the app's buckets
  * @throws {R2Error} when the bucket does not answer
  */

@@ -16,15 +16,15 @@ import { bucketAway, internalError, R2Error } from '../errors.ts';
 import { Gate } from '../gate.ts';
 
 /**
- * Maximum concurrent streams, which last as long as their clients need. The proxy allows as many requests as `STREAMS` and
- * `SHORT` together.
+ * Maximum concurrent streams, which last as long as their clients need. The proxy allows an app `STREAMS` + `SHORT`
+ * requests.
  */
 const STREAMS = 96;
 /** Maximum concurrent short requests. */
 const SHORT = 32;
-/** Maximum attempts. The backoff takes 6.5 s in all: R2 refuses a second write of a name within a second. */
+/** Maximum attempts. The delays sum to 6.5 s, because R2 refuses a second write of a name within a second. */
 const TRIES = 6;
-/** No further attempt begins this long after the first one, in ms. */
+/** A failure later than this after the start of the first attempt is not retried, in ms. */
 const TRYING_MS = 15_000;
 const ERROR_BYTES = 64 * 1024;
 /** Maximum bytes of an object that is read as a whole, and of a page of a list. */
@@ -88,7 +88,7 @@ export class ObjectClient {
     return this.#store.close();
   }
 
-  /** Returns by how many bytes a name may be longer; negative when it is too long. */
+  /** Returns how many bytes longer a name may be; negative when the name is too long. */
   room(name: string): number {
     return 1_024 - Buffer.byteLength(this.#place.prefix + name);
   }
@@ -321,7 +321,7 @@ async function wholeOf({ body }: Dispatcher.ResponseData, watch: Watch, most: nu
   return Buffer.concat(chunks);
 }
 
-/** Returns the text of an error; an empty one when it is too large, because then its status says whether to try again. */
+/** Returns an error's text; an empty text when it is too large: the status alone says whether to try again. */
 async function textOf(answer: Dispatcher.ResponseData, watch: Watch): Promise<string> {
   const bytes = await wholeOf(answer, watch, ERROR_BYTES).catch((error: unknown) => {
     if (error instanceof Refused) return '';

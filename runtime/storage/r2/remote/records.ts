@@ -56,8 +56,8 @@ export class Records {
   }
 
   /**
-   * Returns the record that a list names, or a newer one; null when it was deleted meanwhile. The result is cached by name
-   * and etag, so that a further list seldom reads it again.
+   * Returns the record that a list names, or a newer one; null when it was deleted meanwhile. The result is cached by
+   * name and etag, so that a later list seldom reads it again.
    */
   async listed({ name, etag }: Pick<Stored, 'name' | 'etag'>): Promise<ObjectRecord | null> {
     const reading = smallBlob(`${this.#client.prefix}${name}\0${etag}`, async () => {

@@ -1,4 +1,4 @@
-// The R2 buckets of one app in the bucket of this Cellar: a record for each object, and blobs for its bytes.
+// Stores an app's R2 objects in the bucket of this Cellar: a record for each object, and blobs for its bytes.
 import type { ObjectRow, UsageRow } from '../../../../sqlite/storage/objects.ts';
 import { type Part, partOf, requireCondition } from '../bucket/conditions.ts';
 import { type Listed, listedObject, listKeys } from '../bucket/listing.ts';
@@ -146,7 +146,7 @@ export class RemoteStore implements ObjectStore {
     this.#drop(await this.uploads.abort(bucket, request.uploadId, request.object));
   }
 
-  /** Counts objects, and the bytes in the store, those of records and unfinished uploads included. */
+  /** Counts objects and bytes in the store. The bytes include records and unfinished uploads. */
   async usage(): Promise<UsageRow[]> {
     const found = new Map<string, UsageRow>();
     for await (const page of this.#client.pages(''))

@@ -23,7 +23,7 @@ export class RemoteStores implements OpenStores {
   #isClosed = false;
   #onUnused: () => void = () => {};
 
-  /** @param directory the directory on the disk that may have objects of the app, which are moved into the bucket first */
+  /** @param directory may have objects of the app on the disk, which are first moved into the bucket */
   constructor(directory: string, place: S3Place) {
     this.#directory = directory;
     this.#client = new ObjectClient(place);

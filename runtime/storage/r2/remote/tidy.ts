@@ -6,7 +6,7 @@ import { recordName } from './records.ts';
 import type { RemoteStore } from './remote-store.ts';
 import { partsFolder, readUpload, UPLOADS } from './uploads.ts';
 
-/** A blob that is younger than this, in ms, stays: its record may come later, because a request may take 6 hours. */
+/** Blobs younger than this, in ms, stay: their record may come later, because a request may take 6 hours. */
 const YOUNG_MS = 12 * 60 * 60_000;
 
 /**

@@ -69,7 +69,7 @@ export class Uploads {
     const digests = await writeBlob(this.#client, file, body, ['md5']);
     const md5 = digests.md5!.toString('hex');
     const row = { owner: uploadId, part: partNumber, file, size: body.size, etag: `${random}.${md5}`, md5 };
-    // Checked after the write: either this finds that the upload has ended, or the end of the upload finds this part.
+    // Checked after the write: either this check sees that the upload has ended, or the upload's end sees this part.
     if ((await this.#read(bucket, uploadId, key))?.state === 'open') return row;
     this.#removals.drop([row]);
     throw noSuchUpload();
