@@ -201,6 +201,11 @@ for (const [sql, expected] of [
     "SELECT toDateTime('2026-01-31 12:00:00') + INTERVAL 1 MONTH, toStartOfWeek(toDateTime('2026-03-01 12:00:00')), toYYYYMM(toDateTime(0)), EXTRACT(DAY FROM toDateTime('2026-01-31'))",
     [['2026-02-28 12:00:00', '2026-02-23 00:00:00', 197001, 31]],
   ],
+  // The clocks of Berlin go forward between the two days. A day later is the same time of the day; 24 hours later is not.
+  [
+    "SELECT toDateTime('2026-03-28 12:00:00', 'Europe/Berlin') + INTERVAL 1 DAY, toDateTime('2026-04-02 12:00:00', 'Europe/Berlin') - INTERVAL 1 WEEK, toDateTime('2026-03-28 12:00:00', 'Europe/Berlin') + INTERVAL 24 HOUR",
+    [['2026-03-29 12:00:00', '2026-03-26 12:00:00', '2026-03-29 13:00:00']],
+  ],
   ['SELECT DISTINCT index1 FROM views ORDER BY 1', [['blog'], ['shop']]],
   ['SELECT count(), sum(double1), max(blob1) FROM views WHERE 1 = 0', [['0', 0, '']]],
 ] as const)

@@ -106,10 +106,16 @@ export function startOf(seconds: number, count: number, unit: Unit, zone: string
   return fromLocal(Date.UTC(Math.floor(month / 12), month % 12) / 1_000, zone);
 }
 
-/** Adds an interval. A day that the month does not have becomes the month's last day. */
+/**
+ * Adds an interval. From a day on, an interval keeps the local time. A day that the month does not have becomes the month's
+ * last day.
+ */
 export function add(seconds: number, count: number, unit: Unit, zone: string): number {
   const months = MONTHS[unit];
-  if (months === undefined) return seconds + SECONDS[unit]! * count;
+  if (months === undefined) {
+    const moved = seconds + SECONDS[unit]! * count;
+    return SECONDS[unit]! < DAY_S ? moved : fromLocal(moved + offsetAt(seconds, zone), zone);
+  }
   const date = localDate(seconds, zone);
   const day = date.getUTCDate();
   date.setUTCMonth(date.getUTCMonth() + months * count, 1);
