@@ -1,4 +1,4 @@
-// Sends the control plane what apps report through their binding to `cellar`, in order for each app. Apps do not wait.
+// Sends apps' reports (calls of the binding to `cellar`) to the control plane, in order for each app. Apps do not wait.
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AppReport, AppReportsAnswer } from '../../handlers/contract/host/host-calls.ts';
 import { type Level, logRarely, reason } from '../log.ts';

@@ -4,8 +4,8 @@ import { Allowance } from '../resources/allowance.ts';
 import type { StreamPiece } from './protocol.ts';
 
 /**
- * Rate limit in characters a second, for all followers of an app's log together. It also applies to all followers of an
- * app's errors, and of its requests. It suffices for one follower of a process that prints as much as its rate limit allows.
+ * Rate limit in characters a second, for all followers of an app's log together. Its errors and its requests each have
+ * the same limit. The limit suffices for one follower of a process that prints as much as its own rate limit allows.
  */
 const LENGTH_PER_S = 1024 * 1024;
 /** Largest burst: what the rate limit allows in this many seconds. */
@@ -15,7 +15,7 @@ const SAVED_S = 4;
  * useful than single ones.
  */
 const RESUMED_LENGTH = LENGTH_PER_S / 4;
-/** The number of skipped events is sent before the next event, or this long after the first skipped one, in ms. */
+/** The number of skipped events is sent after this time, in ms, or before the next event. */
 const SEND_SKIPPED_MS = 1_000;
 
 export class EventSender {

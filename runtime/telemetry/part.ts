@@ -31,7 +31,7 @@ export interface Part {
   prune?(now: number): boolean;
   /** Removes a small batch of a deleted app's data. @returns whether more may be left */
   forget(appId: string): boolean;
-  /** Finishes pending work, because the thread is ending. After two seconds it is ended even if this has not resolved. */
+  /** Finishes pending work before the thread ends. After two seconds, the thread is ended even if work is left. */
   close?(): Promise<void>;
   /** Returns the ids of all apps with data. */
   apps?(): string[];

@@ -20,7 +20,7 @@ export interface Usage {
   memoryBytes?: number;
   /** Number of processes that serve at the moment. */
   processes?: number;
-  /** How often requests have started the app from rest since the previous report. */
+  /** Number of times that requests started the sleeping or hibernating app, since the previous report. */
   wakes?: number;
 }
 
@@ -123,7 +123,7 @@ export type ToThread =
   | { type: 'names'; names: [appId: string, slug: string][] }
   /** Remove the data of all apps that are not listed. */
   | { type: 'keep'; appIds: string[] }
-  /** The bucket may be used for copies. `hosts`: null for the only host. */
+  /** Start the copies in the bucket. `hosts`: null for the only host. */
   | { type: 'copy'; hosts: KnownHosts | null }
   | { type: 'close' };
 
@@ -143,13 +143,13 @@ export interface OpenGroup {
 }
 
 export type FromThread =
-  /** Batches up to this one were written. Failed writes are retried. */
+  /** The thread has tried to write all batches up to this one. It retries failed writes itself. */
   | { type: 'kept'; seq: number }
   | { type: 'answer'; id: number; answer: unknown }
   | { type: 'refusal'; id: number; code: ErrorCode | null; message: string }
   | { type: 'push'; id: number; items: unknown[] }
   | { type: 'errors'; groups: OpenGroup[] }
-  /** What apps reported through their binding to `cellar`, and how many of an app's reports were dropped. */
+  /** Apps' reports through their binding to `cellar`, and the number of dropped reports by app. */
   | { type: 'reports'; reports: AppReport[]; dropped: [appId: string, count: number][] }
   /** Number of items that the thread has dropped since its start, by kind. */
   | { type: 'dropped'; dropped: Record<string, number> }

@@ -42,7 +42,7 @@ interface Following {
 export interface TelemetryListeners {
   /** Called with open error groups that have a new error, at most once a minute for each group. */
   onErrors?: (groups: OpenGroup[]) => void;
-  /** Called with what apps reported through their binding to `cellar`, and how many of an app's reports were dropped. */
+  /** Called with apps' reports through their binding to `cellar`, and the number of dropped reports by app. */
   onReports?: (reports: AppReport[], dropped: [appId: string, count: number][]) => void;
 }
 
@@ -163,13 +163,13 @@ export class Telemetry {
     this.#thread.send({ type: 'forget', appId });
   }
 
-  /** Makes the thread remove the data of all other apps, such as apps deleted while the thread was not running. */
+  /** Makes the thread remove data of all other apps. They may have been deleted while the thread was not running. */
   keepOnly(appIds: string[]): void {
     this.#thread.send({ type: 'keep', appIds });
   }
 
   /**
-   * Starts the copies in the bucket. Call it once the bucket may be used. The thread first loads copies that it lacks.
+   * Starts the copies in the bucket. Call it when the bucket may be used. The thread first loads copies that it lacks.
    * @param hosts the other hosts; null for the only host
    */
   startCopies(hosts: KnownHosts | null): void {

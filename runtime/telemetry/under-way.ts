@@ -1,4 +1,4 @@
-// Tracks the items sent to the telemetry thread that are not on disk yet.
+// Tracks the items sent to the telemetry thread that it has not confirmed yet.
 import type { Kind } from './protocol.ts';
 
 export const KINDS = ['requests', 'output', 'said', 'failures'] as const;
@@ -39,7 +39,7 @@ export class UnderWay {
     for (const kind of KINDS) this.sizes[kind] += sizes[kind];
   }
 
-  /** Removes all batches up to `seq`. Call it when the thread has written them. */
+  /** Removes all batches up to `seq`. Call it when the thread has confirmed them. */
   kept(seq: number): void {
     while (this.#batches.length > 0 && this.#batches[0]!.seq <= seq) {
       const { sizes } = this.#batches.shift()!;

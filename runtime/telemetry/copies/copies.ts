@@ -1,5 +1,5 @@
-// Copies figures and error groups to the bucket once a minute, and loads them on an empty machine. Only `close` waits for a
-// copy.
+// Copies metrics and error groups to the bucket once a minute, and loads them on an empty machine. Only `close` waits
+// for a copy.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { bucketUrl } from '../../bucket/client.ts';
 import type { S3Place } from '../../bucket/place.ts';
@@ -43,7 +43,7 @@ export class Copies implements Part {
   #forgets = 0;
   /** Whether this host has looked for copies of its own that another host has removed. */
   #isChecked = false;
-  /** Whether the objects in folders of other hosts are removed whose rows this host has taken over. */
+  /** Whether this host has removed other hosts' objects whose rows it has taken over. */
   #isTidy = false;
 
   constructor(options: CopiesOptions) {
@@ -53,7 +53,7 @@ export class Copies implements Part {
   }
 
   /**
-   * Starts copying. Call it once this Cellar may write to the bucket. Further calls do nothing.
+   * Starts copying. Call it when this Cellar may write to the bucket. Further calls do nothing.
    * @param hosts the other hosts; null for the only host
    */
   start(hosts: KnownHosts | null): void {
@@ -135,7 +135,7 @@ export class Copies implements Part {
     if (hosts === null) return [root];
     const { notLost } = hosts;
     const found = [...hostsWithCopies(names)].filter((id) => !notLost.includes(id)).map(copiesOf);
-    // Copies without a host may be of another host with an older version.
+    // Copies outside a host's folder may belong to another host with an older version.
     return [root, ...found.filter((each) => each !== root), ...(notLost.length === 0 ? [COPIES] : [])];
   }
 
@@ -155,7 +155,7 @@ export class Copies implements Part {
       const kept = rows.filter(
         ({ app_id }) => !this.#forgotten.has(app_id) && (name === own || apps === null || apps.has(app_id)),
       );
-      // Saved before the rows are added: otherwise, a crash in between would keep them out of this host's own copies.
+      // Saved before the rows are added: otherwise, a crash in between would keep the rows out of this host's copies.
       if (name !== own) copies.save(own, '');
       source.take(name, kept, kept.length === rows.length ? hash : '');
     } catch (error) {
@@ -166,7 +166,7 @@ export class Copies implements Part {
     await sleep(PAUSE_MS);
   }
 
-  /** Marks copies to be written again that another host has removed, because it took this host for lost. */
+  /** Marks removed copies to be written again. Another host removes them when it takes this host for lost. */
   async #findRemoved(): Promise<void> {
     const stored = new Set((await this.#store.list(this.#options.root)).map(({ name }) => name));
     for (const { copies, folder } of this.#options.sources)

@@ -17,7 +17,7 @@ const SPARED_MS = HOUR_MS;
 const OCCURRENCES = 20;
 /**
  * Each change has a number, and clients ask for changes with a higher number than their last one. A number is at least the
- * time (ms since 1970) multiplied by this constant, so that numbers rise even after the file was lost.
+ * time (ms since 1970) multiplied by this constant. So numbers rise even after the file was lost.
  */
 const CHANGES_PER_MS = 100;
 /** The group of errors above the limit of groups, and of errors without details. */
@@ -237,8 +237,8 @@ export class ErrorGroups {
 
 /**
  * Returns the fields of a group that a merge with an earlier copy changes: the sum of the counts, the earlier start, and the
- * copy's first release. An open group also takes the copy's status, unless it has errors of a newer release than a resolved
- * copy.
+ * copy's first release. An open group also takes the copy's status. But if the copy was resolved at an older release,
+ * the group stays open.
  */
 function joined(group: GroupRow, earlier: Omit<GroupRow, 'id' | 'change'>): Partial<GroupRow> {
   const sums = {

@@ -40,7 +40,7 @@ const LINES = 20;
 const LINES_BEFORE_MS = 60_000;
 /** The shown lines were printed at most this long after the occurrence, in ms. */
 const LINES_AFTER_MS = 5_000;
-/** Maximum delay from printing to storing a line, in ms. Added to the end of the search, because ids hold storing times. */
+/** Maximum delay from printing to storing a line, in ms. Extends the search, because ids have the time of storing. */
 const LINES_KEPT_MS = 20_000;
 /** Groups in one batch of removals. */
 const PIECE = 50;
@@ -61,7 +61,7 @@ export class Errors implements Part {
   readonly name = 'errors';
   readonly answers: Answers;
   #dropped = 0;
-  /** By app, the number of errors to count without details, because they were dropped here or in the app's process. */
+  /** By app, the number of errors that were dropped, here or in the app's process. They are counted without details. */
   #unreported = new Map<string, number>();
   readonly #database: Database;
   readonly #queries: ErrorQueries;

@@ -19,7 +19,7 @@ const DEADLINE_MS = 5_000;
 
 /**
  * Replaces places such as `index.js:4:11` in a message by source file, line and column. A worker thread reads the source
- * maps, because they can be large. Places without a mapping do not change; none does if the thread fails or is late.
+ * maps, because they can be large. Places without a mapping stay unchanged, as do all if the thread fails or is late.
  * @param directory the directory of the release, with the maps beside its modules
  */
 export async function toSourcePlaces(directory: string, message: string): Promise<string> {

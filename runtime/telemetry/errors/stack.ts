@@ -32,8 +32,8 @@ export interface SourceStack {
   /** The top place in the project's own code; null for none. */
   place: string | null;
   /**
-   * File and function of each frame in the project's own code, top first; without such a frame, of all frames. They stay the
-   * same when lines above them change.
+   * File and function of each frame in the project's own code, top first; without such a frame, of all frames. They
+   * have no line numbers, because edits change these.
    */
   frames: string[];
 }

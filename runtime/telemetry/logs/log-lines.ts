@@ -89,7 +89,7 @@ const FIELD_LENGTH = 1_000;
 /** Maximum characters of printed values, as JSON. */
 const VALUES_LENGTH = 8_192;
 const MARK = ' …';
-/** A reported time is ignored if it is after the line's arrival, or more than this many ms before. */
+/** A reported time is ignored if it is after the line's arrival, or more than this many ms before it. */
 const LATE_MS = 10_000;
 /** Matches the start of a line in workerd's log format, for a line whose end was cut off. */
 const CUT_LINE = /^\{"timestamp":"?(\d{1,16})"?,"level":"([a-z]+)",(?:"source":"[^"\\]*",)?"message":"/;
@@ -155,7 +155,7 @@ export function withFields<Any extends Pick<LogRecord, 'source' | 'text' | 'fiel
 
 /** Truncates a text, and removes control characters except line ends. */
 export function shownText(text: string): string {
-  // Limits the work for a long text, of which most characters may be control characters.
+  // Limits the work for a long text. Twice the final length, because control characters are removed.
   const bounded = text.length > 2 * TEXT_LENGTH ? text.slice(0, 2 * TEXT_LENGTH) : text;
   const shown = cutText(plainText(bounded), TEXT_LENGTH, MARK).trimEnd();
   return bounded === text || shown.endsWith(MARK) ? shown : shown + MARK;

@@ -1,5 +1,5 @@
-// Takes what apps report through their binding to `cellar`, within a rate limit for each app. Passes the reports to the host
-// about every second.
+// Takes apps' reports through their binding to `cellar`, within a rate limit for each app. Passes the reports to the
+// host about every second.
 import type { AppReport } from '../../../handlers/contract/host/host-calls.ts';
 import type { Part } from '../part.ts';
 import { AppAllowances } from '../store/app-allowances.ts';

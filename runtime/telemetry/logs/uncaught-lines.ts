@@ -1,6 +1,6 @@
-// workerd prints a line for each uncaught exception. The line is a duplicate if Cellar's code in the Worker has reported the
-// error: that report has the stack and the request. Otherwise the line is the only sign of a failed request. Then the app's
-// code threw nothing, but its response is not a `Response`, never comes, or breaks off.
+// Parses the lines that workerd prints for uncaught exceptions. A line is a duplicate if Cellar's code in the Worker
+// has reported the error: that report has the stack and the request. Otherwise the line is the only sign of a failed
+// request. Then the app's code threw nothing, but its response is not a `Response`, never comes, or breaks off.
 
 import { Recent } from '../store/recent.ts';
 import type { ReportedError } from './log-lines.ts';
@@ -37,7 +37,7 @@ export class UncaughtLines {
   }
 }
 
-/** Returns the error in a line of workerd; null if the line is about no uncaught exception. */
+/** Returns the uncaught exception in a line of workerd; null for any other line. */
 export function uncaughtError(line: string): ReportedError | null {
   const head = UNCAUGHT.exec(line);
   if (head === null) return null;

@@ -111,8 +111,8 @@ export class Breakdowns implements Part {
   }
 
   /**
-   * Removes the oldest rows when the file is too large, of hours first. Does not select an app, because the keys of each app
-   * are limited. @returns how many
+   * Removes the oldest rows when the file is too large, of hours first. Does not look for the largest app, because the
+   * keys of each app are limited. @returns how many
    */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;

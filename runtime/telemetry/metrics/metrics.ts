@@ -24,11 +24,11 @@ const HOUR_MS = 60 * MINUTE_MS;
 const DAY_MS = 24 * HOUR_MS;
 /** Retention of minute buckets, in ms. For older times only hour buckets are left. */
 const MINUTES_KEPT_MS = 74 * HOUR_MS;
-/** Retention of copied minutes, in ms. The minutes are kept longer, so that a copy never lacks minutes of its hour. */
+/** Retention of copies of minutes, in ms. The table keeps them longer, so that a copied hour never lacks minutes. */
 const MINUTES_COPIED_MS = 73 * HOUR_MS;
 /** Number of hours in an overview. The last one is the current hour. */
 const OVERVIEW_HOURS = 24;
-/** An overview has the highest memory since this long before the current minute, in ms. */
+/** An overview has the highest memory of the current minute and of this time before it, in ms. */
 const PRESENT_MS = 2 * MINUTE_MS;
 /** Limit of the database's pages in use, in bytes. */
 const BYTES_MAX = 1024 * 1024 * 1024;
@@ -112,8 +112,8 @@ export class Metrics implements Part {
   }
 
   /**
-   * Removes the oldest rows when the file is too large, of minutes first. Does not select an app, because the buckets of
-   * each app are limited. @returns how many
+   * Removes the oldest rows when the file is too large, of minutes first. Does not look for the largest app, because
+   * the buckets of each app are limited. @returns how many
    */
   #removeTooMuch(): number {
     if (bytesInUse(this.#database) < BYTES_MAX) return 0;

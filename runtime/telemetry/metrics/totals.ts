@@ -93,8 +93,8 @@ export class Totals implements Part {
       total,
     });
     const apps = [...this.#totals].map(named);
-    // Apps without requests have zeros in the counter of requests, because a counter that starts above zero loses its first
-    // increments. Their other series are omitted: each costs Prometheus memory, and thousands of apps may sleep.
+    // Apps without requests have a request counter of 0: Prometheus loses the first increments of a counter that starts
+    // higher. Their other series are omitted: each costs Prometheus memory, and thousands of apps may sleep.
     const quiet = [...this.#names.keys()]
       .filter((appId) => !this.#totals.has(appId))
       .map((appId) => named([appId, NOTHING]));

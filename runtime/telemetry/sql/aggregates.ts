@@ -73,7 +73,7 @@ function summed(value: Expression, holds: (row: Row) => boolean = () => true): A
   return { add: (row) => (sum += holds(row) ? run(value, row) : 0), result: () => sum };
 }
 
-/** The mean of no row is NaN. */
+/** Returns the mean; NaN without rows. */
 function averaged(value: Expression, holds: (row: Row) => boolean = () => true): Accumulator {
   let sum = 0;
   let count = 0;
@@ -87,7 +87,7 @@ function averaged(value: Expression, holds: (row: Row) => boolean = () => true):
   };
 }
 
-/** Keeps `value` of the first row, and then of each later row whose `by` wins over that of the kept row. */
+/** Keeps `value` of the first row. A later row replaces it if its `by` wins over that of the kept row. */
 function best(value: Expression, by: Expression, wins: (a: Value, b: Value) => boolean): Accumulator {
   let kept: Value = value.type.item ? [] : value.type.name === 'String' ? '' : 0;
   let most: Value | null = null;
@@ -112,7 +112,7 @@ function bestOf(wins: (a: Value, b: Value) => boolean): AggregateDefinition {
   return folded('a', first, ([value]) => best(value!, value!, wins));
 }
 
-/** Returns the smallest value for which the weights of all values up to it are at least the share `level` of all weights. */
+/** Returns the smallest value at which the cumulative weight reaches the share `level` of all weights. */
 function quantile(level: number, value: Expression, weight: Expression, budget: Budget): Accumulator {
   const weights = new Map<number, number>();
   return {

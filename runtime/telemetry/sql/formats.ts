@@ -39,7 +39,7 @@ function shownRow(row: readonly Value[], columns: readonly Column[]): Record<str
   return Object.fromEntries(row.map((value, i) => [columns[i]!.name, shown(value, columns[i]!)]));
 }
 
-/** Converts a value for JSON. As at Cloudflare and ClickHouse, 64-bit integers become texts, and NaN becomes null. */
+/** Converts a value for JSON, as Cloudflare and ClickHouse do: 64-bit integers to texts, NaN and infinity to null. */
 function shown(value: Value, { type }: Pick<Column, 'type'>): unknown {
   const { item } = type;
   if (Array.isArray(value) && item) return value.map((each) => shown(each, { type: item }));

@@ -41,7 +41,7 @@ function checkLength(length: number): void {
   if (length > TEXT_LENGTH) throw new SqlError('a text gets longer than 1 MiB', null);
 }
 
-/** Makes both sides of a comparison comparable: a text beside a time becomes a time. */
+/** Makes both sides of a comparison comparable: a text compared with a time becomes a time. */
 function comparable([a, b]: Expression[], name: string, at: number): [Expression, Expression] {
   if (isTime(a!.type) && b!.type.name === 'String') return [a!, toTime(b!, a!.type.zone ?? UTC)];
   if (isTime(b!.type) && a!.type.name === 'String') return [toTime(a!, b!.type.zone ?? UTC), b!];

@@ -14,7 +14,7 @@ export interface Table {
 export interface Result {
   columns: Column[];
   rows: Value[][];
-  /** Number of rows without LIMIT and OFFSET. Lower without ORDER BY, because reading stops at the limit. */
+  /** Number of rows without LIMIT and OFFSET. It can be lower without ORDER BY, because reading stops at the limit. */
   beforeLimit: number;
 }
 
@@ -45,7 +45,7 @@ export function select(
     having: query.having === null ? null : aliases.replace(query.having),
   };
   const isGrouped = nodes.keys.length > 0 || nodes.having !== null || nodes.selected.some(isAggregate);
-  // A single group needs no order. So ORDER BY is that of its rows, as for `first_value()`.
+  // A single group needs no order. So ORDER BY sorts its rows, which matters for functions such as `first_value()`.
   const isSingle = isGrouped && nodes.keys.length === 0;
   const rowOrder = isSingle ? query.orderBy.filter((_, i) => !isAggregate(nodes.order[i]!)) : [];
   if (isSingle) {

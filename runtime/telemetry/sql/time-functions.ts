@@ -16,7 +16,7 @@ function zoneOf({ values }: Called, place: number): string {
   return zone;
 }
 
-/** Converts a text or a number to a time. A text that is no time gives 0. @throws {SqlError} if such a text is a literal */
+/** Converts a text or a number to a time. An invalid text gives 0. @throws {SqlError} for an invalid literal */
 export function toTime({ type, run, constant, at }: Expression, zone: string): Expression {
   const own: Type = { name: 'DateTime', zone };
   const wrong = (text: string) =>

@@ -77,8 +77,8 @@ export function localDate(seconds: number, zone: string): Date {
 }
 
 /**
- * Converts a local time. If the zone has it twice, returns the first of both times. If the zone skips it, uses the offset
- * before the skip.
+ * Converts a local time. If it occurs twice, as when daylight saving time ends, returns the first. If the zone skips
+ * it, uses the offset before the skip.
  */
 function fromLocal(local: number, zone: string): number {
   // Uses the offset before any change near the local time: no zone is a day ahead of UTC.

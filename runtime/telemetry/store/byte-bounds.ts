@@ -5,7 +5,7 @@ import { maxBy } from './max-by.ts';
 
 /** Limit of one app's rows, in bytes. */
 const APP_BYTES = 64 * 1024 * 1024;
-/** Limit of the database's pages in use, in bytes. A row can take four times the bytes there that `Rows.sizes` counts. */
+/** Limit of the database's pages in use, in bytes. A row can take four times as much there as in `Rows.sizes`. */
 const ALL_BYTES = 1024 * 1024 * 1024;
 /** Rows in one batch of removals. */
 const PIECE = 2_000;

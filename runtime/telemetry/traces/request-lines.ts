@@ -1,5 +1,5 @@
-// Encodes requests for the telemetry thread: numeric fields in an array, and the other fields of a request as a line. These
-// are much cheaper to transfer than objects.
+// Encodes requests for the telemetry thread: numeric fields in an array, and the other fields of a request as a line.
+// Both are much cheaper to transfer than objects.
 import type { RequestRecord } from '../../edge/log/record.ts';
 
 /** The fields of a finished request that telemetry needs, as in `RequestRecord`. */
@@ -23,13 +23,13 @@ export type CountedRequest = Pick<
   | 'path'
 > & { appId: string; host: string; userAgent: string; referrer: string; country: string | null };
 
-/** Whether a request is an error. The owner asked for the 503 of a maintenance page, so it is none. */
+/** Whether a request is an error. The 503 of a maintenance page is not, because the owner asked for it. */
 export function isError({ status, refused }: Pick<CountedRequest, 'status' | 'refused'>): boolean {
   return status >= 500 && refused !== 'maintenance';
 }
 
 export interface EncodedRequests {
-  /** For each request, as many numbers as `NUMBERS` says. */
+  /** `NUMBERS` numbers for each request. */
   numbers: Float64Array;
   /** One line for each request. */
   lines: string;
@@ -42,9 +42,9 @@ const NUMBER_BYTES = 8;
 const STARTS = [null, 'warm', 'cold'] as const;
 /** Longest host, path, user agent and referrer, in characters. */
 const TEXT_MAX = 512;
-/** Ends a field. The gateway accepts this character in no part of a request's head. */
+/** Ends a field. The gateway accepts no method, path or header with this character. */
 const FIELD_END = '\0';
-/** Ends a request. The gateway accepts this character in no part of a request's head. */
+/** Ends a request. The gateway accepts no method, path or header with this character. */
 const LINE_END = '\n';
 
 /** Collects requests until a batch of them goes to the telemetry thread. */

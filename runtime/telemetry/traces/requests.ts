@@ -1,4 +1,4 @@
-// Stores a sample of each app's requests for a day, with limits for each second and in total, and lists them.
+// Stores a sample of each app's requests for a day, and lists them. There are limits for each second and in total.
 import { setImmediate } from 'node:timers/promises';
 import type { Database } from 'better-sqlite3';
 import {
@@ -14,7 +14,7 @@ import { ByteBounds, type ByteBoundsOptions } from '../store/byte-bounds.ts';
 import type { Store } from '../store/store.ts';
 import { rowOf, shownSpan } from './spans.ts';
 
-/** Maximum requests of an app that are stored in a second. A stored request has the number of those left out before it. */
+/** Maximum stored requests of an app in a second. `skipped` of a stored request counts those left out before it. */
 const STORED_PER_S = 100;
 /** Limit of an app's stored requests, about 400 bytes each. */
 const KEPT_MAX = 50_000;
