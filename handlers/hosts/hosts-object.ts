@@ -27,7 +27,7 @@ import { type Heard, isSilent } from './silence.ts';
 const STALLED_MS = 10_000;
 /** Minimum time between two runs that move apps away from the same host, in ms. */
 const PAUSE_MS = 5_000;
-/** A host that was not heard for this time, in ms, gets no apps while others report: it may be lost. Hosts report every 2 s. */
+/** A host whose last report is older than this, in ms, gets no apps while others report. Hosts report every 2 s. */
 const LATE_MS = 6_000;
 /** Maximum apps of a lost host that move first, because requests wait for them. */
 const AWAITED_MAX = 1_000;

@@ -179,9 +179,9 @@ function applyMigration(names: Names, migration: ClassMigration, newId: () => st
 }
 
 /**
- * Returns a release's classes: those bound, and those with a storage id that the Worker still exports. A class without
- * a storage id takes its id in the live release, or its id before a rename. If there is none, or another class uses it,
- * the class gets a new id.
+ * Returns a release's classes: those that are bound, and those with a storage id that the Worker exports. A class without
+ * a storage id gets one. This is its id in the live release, else the id that it had before a rename. Without such an id,
+ * or when another class uses it, this is a new id.
  */
 function resolveClasses(
   names: Names,

@@ -39,7 +39,8 @@ export interface DatabaseRequest {
 }
 
 /**
- * Runs SQL in a process of the app. Starts one if there is none; it ends again later, so a sleeping app stays asleep.
+ * Runs SQL in a process of the app. If the app sleeps, a process is started for the SQL, and the app still counts as
+ * asleep.
  * One app's requests run one by one, and accounts take turns.
  * @returns unparsed JSON: a `DatabaseAnswer`
  * @throws {ReadingRefused} when the database is unknown or not bound, no process answers, or the queue is full

@@ -27,10 +27,11 @@ const oldDeploys = `DELETE FROM deploys WHERE rowid IN (
   LIMIT ?2)`;
 
 /**
- * Removes events, users, insights, ended invites and reserved hostnames from before `before`, ISO 8601. Removes entries
- * of the audit log after 90 days. Hostnames stay reserved for 7 days at least. Of each app's deploys, keeps the newest
- * `deploys`, unfinished and live ones, and those that can be rolled back to. Works in steps of up to 500 rows, until
- * nothing is left or `mayGoOn` returns false.
+ * Removes old rows, up to 500 at a time, until none is left or `mayGoOn` returns false.
+ * @param before removes events, users, insights, ended invites and reserved hostnames from before this time, ISO 8601.
+ *   Hostnames stay reserved for at least 7 days. Entries of the audit log are removed after 90 days.
+ * @param deploys number of newest deploys that each app keeps. An app also keeps deploys that are unfinished or live, and
+ *   those that it can roll back to.
  */
 export async function removeOld(
   db: D1Database,
